@@ -1,0 +1,21 @@
+//! Conformance test harness and compatibility tracker for TPUs.
+//!
+//! Data flows one way: `suite` loads cases, `run` executes them in worker processes through `pjrt` and compares
+//! against `reference` with `compare`, `store` keeps the outcomes, `track` turns outcomes into verdicts, and `report`
+//! and `gate` read verdicts.
+
+pub mod case;
+pub mod cli;
+pub mod compare;
+pub mod gate;
+pub mod outcome;
+pub mod pjrt;
+pub mod project;
+pub mod reference;
+pub mod report;
+pub mod run;
+pub mod store;
+pub mod suite;
+pub mod target;
+pub mod tensor;
+pub mod track;

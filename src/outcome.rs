@@ -1,0 +1,157 @@
+//! What became of a case on a target: the outcome, how far it came, and what was measured.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::case::CaseId;
+use crate::compare::Comparison;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OutcomeKind {
+    Pass,
+    /// Numbers, shapes or element types differ from the reference.
+    Fail,
+    /// The plug-in answered with an error.
+    Error,
+    /// The plug-in answered UNIMPLEMENTED, or lacks an entry that the case needs.
+    Unsupported,
+    /// The worker process died.
+    Crash,
+    Timeout,
+    /// The plug-in answered RESOURCE_EXHAUSTED.
+    Oom,
+    Skipped,
+}
+
+/// How far a case came: the stage in which it ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stage {
+    Load,
+    /// Framework to StableHLO.
+    Lower,
+    Compile,
+    Run,
+    Compare,
+}
+
+/// What an outcome rests on. Never mixed in one figure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Evidence {
+    /// The program ran on the device that the target names.
+    Hardware,
+    /// The TPU compiler's optimized HLO ran on CPU.
+    Virtual,
+    /// The program was compiled and not run.
+    Compile,
+}
+
+/// Times are wall-clock milliseconds; sizes are bytes.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Metrics {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compile_ms: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_ms: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code_size: Option<i64>,
+    /// `argument`, `output`, `temp`, `alias`, … as the plug-in reports them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub memory: BTreeMap<String, i64>,
+    /// `flops`, `bytes accessed`, `optimal_seconds`, … as the plug-in reports them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub cost: BTreeMap<String, f64>,
+    /// One per result of the program.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub comparisons: Vec<Comparison>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    pub case: CaseId,
+    /// The target as the user typed it, in canonical form.
+    pub target: String,
+    pub evidence: Evidence,
+    pub outcome: OutcomeKind,
+    pub stage: Stage,
+    /// One line that says why, for every outcome but `pass`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// PJRT's own error code, as `INVALID_ARGUMENT`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+    #[serde(default)]
+    pub metrics: Metrics,
+    /// The outcome of each attempt, the last being this one.
+    pub attempts: Vec<OutcomeKind>,
+}
+
+impl OutcomeKind {
+    pub const ALL: [OutcomeKind; 8] = [
+        Self::Pass,
+        Self::Fail,
+        Self::Error,
+        Self::Unsupported,
+        Self::Crash,
+        Self::Timeout,
+        Self::Oom,
+        Self::Skipped,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Fail => "fail",
+            Self::Error => "error",
+            Self::Unsupported => "unsupported",
+            Self::Crash => "crash",
+            Self::Timeout => "timeout",
+            Self::Oom => "oom",
+            Self::Skipped => "skipped",
+        }
+    }
+}
+
+impl Stage {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Load => "load",
+            Self::Lower => "lower",
+            Self::Compile => "compile",
+            Self::Run => "run",
+            Self::Compare => "compare",
+        }
+    }
+}
+
+impl Evidence {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Hardware => "hardware",
+            Self::Virtual => "virtual",
+            Self::Compile => "compile",
+        }
+    }
+}
+
+impl fmt::Display for OutcomeKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl fmt::Display for Evidence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}

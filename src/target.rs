@@ -1,0 +1,214 @@
+//! Where a case runs: the target and its written form.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::outcome::Evidence;
+
+/// A TPU generation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Generation {
+    V4,
+    V5e,
+    V5p,
+    V6e,
+    V7x,
+}
+
+impl Generation {
+    pub const ALL: [Generation; 5] = [Self::V4, Self::V5e, Self::V5p, Self::V6e, Self::V7x];
+
+    /// As written in a target: `v6e`, `7x`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::V4 => "v4",
+            Self::V5e => "v5e",
+            Self::V5p => "v5p",
+            Self::V6e => "v6e",
+            Self::V7x => "7x",
+        }
+    }
+
+    /// The topology name that libtpu takes for a slice: `v6e:2x4`, `tpu7x:2x2x1`.
+    pub fn topology(self, slice: Option<&str>) -> String {
+        let (prefix, default) = match self {
+            Self::V4 => ("v4", "2x2x1"),
+            Self::V5e => ("v5e", "2x2"),
+            Self::V5p => ("v5p", "2x2x1"),
+            Self::V6e => ("v6e", "2x2"),
+            Self::V7x => ("tpu7x", "2x2x1"),
+        };
+        format!("{prefix}:{}", slice.unwrap_or(default))
+    }
+
+    fn dimensions(self) -> usize {
+        match self {
+            Self::V5e | Self::V6e => 2,
+            Self::V4 | Self::V5p | Self::V7x => 3,
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Target {
+    /// The pinned XLA CPU plug-in.
+    Cpu,
+    /// libtpu on hardware.
+    Tpu,
+    /// Compiled by libtpu for a generation and slice, not run.
+    Aot {
+        generation: Generation,
+        slice: Option<String>,
+    },
+    /// Any PJRT plug-in: the name of a pinned one, or a path.
+    Plugin(String),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "unknown target '{target}': {reason}; targets are cpu, tpu, aot-<gen>[:<slice>] with <gen> one of v4, v5e, v5p, v6e, 7x \
+     (aot-v6e, aot-v5e:2x4), and plugin:<path or name>"
+)]
+pub struct TargetError {
+    pub target: String,
+    pub reason: String,
+}
+
+impl Target {
+    pub fn evidence(&self) -> Evidence {
+        match self {
+            Self::Cpu | Self::Tpu | Self::Plugin(_) => Evidence::Hardware,
+            Self::Aot { .. } => Evidence::Compile,
+        }
+    }
+}
+
+impl FromStr for Target {
+    type Err = TargetError;
+
+    fn from_str(target: &str) -> Result<Self, Self::Err> {
+        let bad = |reason: &str| TargetError {
+            target: target.to_owned(),
+            reason: reason.to_owned(),
+        };
+        if target == "cpu" {
+            return Ok(Self::Cpu);
+        }
+        if target == "tpu" {
+            return Ok(Self::Tpu);
+        }
+        if let Some(plugin) = target.strip_prefix("plugin:") {
+            if plugin.is_empty() {
+                return Err(bad(
+                    "'plugin:' needs a path or the name of a pinned plug-in",
+                ));
+            }
+            return Ok(Self::Plugin(plugin.to_owned()));
+        }
+        if let Some(rest) = target.strip_prefix("aot-") {
+            let (name, slice) = match rest.split_once(':') {
+                Some((name, slice)) => (name, Some(slice)),
+                None => (rest, None),
+            };
+            let generation = Generation::ALL
+                .into_iter()
+                .find(|g| g.as_str() == name)
+                .ok_or_else(|| bad(&format!("there is no generation '{name}'")))?;
+            if let Some(slice) = slice {
+                let sizes: Vec<&str> = slice.split('x').collect();
+                let positive = |s: &&str| s.parse::<u32>().is_ok_and(|n| n > 0);
+                if sizes.len() != generation.dimensions() || !sizes.iter().all(positive) {
+                    return Err(bad(&format!(
+                        "a slice of {name} has {} positive sizes separated by 'x', not '{slice}'",
+                        generation.dimensions()
+                    )));
+                }
+            }
+            return Ok(Self::Aot {
+                generation,
+                slice: slice.map(str::to_owned),
+            });
+        }
+        Err(bad("no such kind of target"))
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cpu => f.write_str("cpu"),
+            Self::Tpu => f.write_str("tpu"),
+            Self::Aot { generation, slice } => {
+                write!(f, "aot-{}", generation.as_str())?;
+                match slice {
+                    Some(slice) => write!(f, ":{slice}"),
+                    None => Ok(()),
+                }
+            }
+            Self::Plugin(plugin) => write!(f, "plugin:{plugin}"),
+        }
+    }
+}
+
+impl TryFrom<String> for Target {
+    type Error = TargetError;
+
+    fn try_from(target: String) -> Result<Self, Self::Error> {
+        target.parse()
+    }
+}
+
+impl From<Target> for String {
+    fn from(target: Target) -> Self {
+        target.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_are_written_as_they_are_read() {
+        for text in [
+            "cpu",
+            "tpu",
+            "aot-v4",
+            "aot-7x",
+            "aot-v6e:2x4",
+            "aot-v5p:2x2x1",
+            "plugin:xla-cpu-0.81",
+            "plugin:/opt/x.so",
+        ] {
+            assert_eq!(text.parse::<Target>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn unknown_targets_say_what_there_is() {
+        for text in [
+            "gpu",
+            "aot-v9",
+            "aot-v6e:2x2x1",
+            "aot-v6e:0x2",
+            "aot-v6e:",
+            "plugin:",
+            "aot-",
+        ] {
+            let error = text.parse::<Target>().unwrap_err().to_string();
+            assert!(
+                error.starts_with(&format!("unknown target '{text}'")) && error.contains("aot-v6e"),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn topologies_have_libtpus_names() {
+        assert_eq!(Generation::V7x.topology(None), "tpu7x:2x2x1");
+        assert_eq!(Generation::V6e.topology(Some("2x4")), "v6e:2x4");
+    }
+}
