@@ -1,1 +1,74 @@
-//! To be written.
+//! The command line: one file a subcommand, each turning arguments into library calls and errors into words. No logic.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Conformance test harness and compatibility tracker for TPUs.
+#[derive(Parser)]
+#[command(name = "tpu-parity", version, about, max_term_width = 100)]
+struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// Options that every subcommand takes.
+#[derive(clap::Args, Debug, Clone)]
+pub struct Global {
+    /// Where runs are kept [default: .tpu-parity/runs under the project's root]
+    #[arg(long, global = true, value_name = "DIR", env = "TPU_PARITY_STORE")]
+    pub store: Option<PathBuf>,
+}
+
+#[derive(Subcommand)]
+enum Command {}
+
+/// What a subcommand found. Written use is 2 (clap's own code and [`Failure::Use`]), a harness failure 3.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nothing unexpected: exit code 0.
+    Clean,
+    /// A regression, a new failure, a strict `fixed`, a missing case: exit code 1.
+    Unexpected,
+}
+
+/// Why a subcommand could not do its work.
+#[derive(Debug)]
+pub enum Failure {
+    /// The request is wrong (an unknown target, a glob that selects nothing, a malformed file): exit code 2.
+    Use(anyhow::Error),
+    /// The harness or its surroundings failed (an unwritable store, a plug-in that does not load): exit code 3.
+    Harness(anyhow::Error),
+}
+
+impl Failure {
+    pub fn wrong_use(error: impl Into<anyhow::Error>) -> Self {
+        Self::Use(error.into())
+    }
+
+    pub fn harness(error: impl Into<anyhow::Error>) -> Self {
+        Self::Harness(error.into())
+    }
+}
+
+pub type CommandResult = Result<Verdict, Failure>;
+
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let result: CommandResult = match cli.command {};
+    #[allow(unreachable_code)]
+    match result {
+        Ok(Verdict::Clean) => ExitCode::SUCCESS,
+        Ok(Verdict::Unexpected) => ExitCode::from(1),
+        Err(Failure::Use(error)) => report(&error, 2),
+        Err(Failure::Harness(error)) => report(&error, 3),
+    }
+}
+
+fn report(error: &anyhow::Error, code: u8) -> ExitCode {
+    eprintln!("error: {error:#}");
+    ExitCode::from(code)
+}
