@@ -49,6 +49,10 @@ pub struct Environment {
     pub cores: usize,
     /// One per target, in the run's order.
     pub plugins: Vec<PluginRecord>,
+    /// Versions by name: of each pinned plug-in by the name of its pin (`libtpu`, `libtpu-0.0.24`), and of whatever else an
+    /// expectation's `until` may name (`torch_tpu`).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub packages: BTreeMap<String, String>,
 }
 
 /// The plug-in behind a target, as it described itself when it was loaded.
@@ -146,6 +150,7 @@ impl Environment {
             cpu,
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             plugins: Vec::new(),
+            packages: BTreeMap::new(),
         }
     }
 

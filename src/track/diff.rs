@@ -1,0 +1,1 @@
+//! What changed between two runs, target by target. No expectations here: outcomes only.

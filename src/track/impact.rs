@@ -1,0 +1,1 @@
+//! What each issue costs: the cases that it blocks, from expectations and the verdicts of a run.
