@@ -258,7 +258,9 @@ unsafe extern "C" fn from_host(
     };
     let length = dims.iter().product::<i64>() as usize;
     let mut data = vec![0f32; length];
-    unsafe { ptr::copy_nonoverlapping(args.data.cast::<u8>(), data.as_mut_ptr().cast(), length * 4) };
+    unsafe {
+        ptr::copy_nonoverlapping(args.data.cast::<u8>(), data.as_mut_ptr().cast(), length * 4)
+    };
     args.buffer = Box::into_raw(Box::new(Array { dims, data })).cast();
     args.done_with_host_buffer = ptr::null_mut();
     ptr::null_mut()
@@ -332,7 +334,9 @@ unsafe extern "C" fn to_host(args: *mut PJRT_Buffer_ToHostBuffer_Args) -> *mut P
     if args.dst.is_null() {
         args.dst_size = size;
     } else {
-        unsafe { ptr::copy_nonoverlapping(array.data.as_ptr().cast::<u8>(), args.dst.cast(), size) };
+        unsafe {
+            ptr::copy_nonoverlapping(array.data.as_ptr().cast::<u8>(), args.dst.cast(), size)
+        };
         args.event = ptr::null_mut();
     }
     ptr::null_mut()

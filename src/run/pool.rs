@@ -69,12 +69,14 @@ impl Pool {
         options: RunOptions,
         interrupt: &Interrupt,
     ) -> Result<Option<Self>> {
-        Ok(start_worker(&target, &options, interrupt)?.map(|worker| Self {
-            record: worker.record.clone(),
-            idle: Mutex::new(vec![worker]),
-            target,
-            options,
-        }))
+        Ok(
+            start_worker(&target, &options, interrupt)?.map(|worker| Self {
+                record: worker.record.clone(),
+                idle: Mutex::new(vec![worker]),
+                target,
+                options,
+            }),
+        )
     }
 
     pub fn target(&self) -> &PlannedTarget {
@@ -139,12 +141,7 @@ impl Pool {
         }
     }
 
-    fn attempt(
-        &self,
-        case: &Case,
-        job: &[u8],
-        interrupt: &Interrupt,
-    ) -> Result<Option<Outcome>> {
+    fn attempt(&self, case: &Case, job: &[u8], interrupt: &Interrupt) -> Result<Option<Outcome>> {
         let ended = |kind, stage, message| Outcome {
             outcome: kind,
             stage,
@@ -209,12 +206,7 @@ fn start_worker(
 ) -> Result<Option<Worker>> {
     let mut reason = String::new();
     for _ in 0..2 {
-        let started = Worker::start(
-            &options.program,
-            target,
-            options.startup_timeout,
-            interrupt,
-        )?;
+        let started = Worker::start(&options.program, target, options.startup_timeout, interrupt)?;
         match started {
             Ok(worker) => return Ok(Some(worker)),
             Err(NotReady::Stopped) => return Ok(None),

@@ -145,9 +145,6 @@ mod tests {
             line(&counts, 100, Duration::from_secs(4)),
             "40/100 (40%), 10.0/s, 6 s left, 1 fail, 1 crash"
         );
-        assert_eq!(
-            line(&Counts::default(), 0, Duration::ZERO),
-            "0/0, 0.0/s"
-        );
+        assert_eq!(line(&Counts::default(), 0, Duration::ZERO), "0/0, 0.0/s");
     }
 }

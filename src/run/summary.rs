@@ -51,13 +51,19 @@ pub fn summary_table(targets: &[Target], outcomes: &[Outcome], examples: usize) 
         .filter(|kind| *kind == OutcomeKind::Pass || Counts::of(outcomes).get(*kind) > 0)
         .collect();
     let mut table = Table::new();
-    table.load_preset(NOTHING);
-    let mut header = vec!["target".to_owned(), "evidence".to_owned(), "cases".to_owned()];
+    table.load_style(NOTHING);
+    let mut header = vec![
+        "target".to_owned(),
+        "evidence".to_owned(),
+        "cases".to_owned(),
+    ];
     header.extend(shown.iter().map(ToString::to_string));
     table.set_header(header);
     let of_target = |target: &Target| {
         let name = target.to_string();
-        outcomes.iter().filter(move |outcome| outcome.target == name)
+        outcomes
+            .iter()
+            .filter(move |outcome| outcome.target == name)
     };
     for target in targets {
         let counts = Counts::of(of_target(target));

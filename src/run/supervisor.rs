@@ -45,7 +45,10 @@ impl Fleet {
 
     /// In the order of the targets.
     pub fn records(&self) -> Vec<PluginRecord> {
-        self.pools.iter().map(|pool| pool.record().clone()).collect()
+        self.pools
+            .iter()
+            .map(|pool| pool.record().clone())
+            .collect()
     }
 }
 
@@ -105,7 +108,10 @@ pub fn execute(
         }
     });
     progress.end();
-    let state = board.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let state = board
+        .state
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner);
     ticked?;
     if let Some(error) = state.failed {
         return Err(error);
