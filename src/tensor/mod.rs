@@ -256,4 +256,9 @@ impl Tensor {
 }
 
 #[cfg(test)]
+mod domain_tests;
+#[cfg(test)]
+mod golden_tests;
+
+#[cfg(test)]
 mod tests;
