@@ -1,1 +1,2 @@
-//! To be written.
+//! Reports.
+pub mod escape;

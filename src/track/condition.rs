@@ -191,7 +191,14 @@ mod tests {
 
     #[test]
     fn malformed_conditions_are_refused() {
-        for text in ["libtpu", "libtpu > 1", ">= 1", "libtpu >= x", "lib tpu >= 1", "libtpu >= "] {
+        for text in [
+            "libtpu",
+            "libtpu > 1",
+            ">= 1",
+            "libtpu >= x",
+            "lib tpu >= 1",
+            "libtpu >= ",
+        ] {
             assert!(text.parse::<Condition>().is_err(), "{text}");
         }
     }

@@ -62,7 +62,8 @@ struct Entry {
     until: Option<Spanned<String>>,
 }
 
-const KEYS: &str = "an [[expect]] has cases, targets, outcome, reason, since, and optionally issue and until";
+const KEYS: &str =
+    "an [[expect]] has cases, targets, outcome, reason, since, and optionally issue and until";
 
 impl Expectations {
     /// Every `*.toml` in `dir` but the issue ledger. A directory that is not there holds none.
@@ -102,7 +103,11 @@ impl Expectations {
     /// The expectations, by index, that match none of `cases`: all cases of the suites. Their globs are stale or misspelt.
     pub fn unused(&self, cases: &[CaseId]) -> Vec<usize> {
         (0..self.entries.len())
-            .filter(|&index| !cases.iter().any(|case| self.entries[index].matches_case(case)))
+            .filter(|&index| {
+                !cases
+                    .iter()
+                    .any(|case| self.entries[index].matches_case(case))
+            })
             .collect()
     }
 
@@ -165,7 +170,9 @@ fn toml_files(dir: &Path) -> Result<Vec<PathBuf>, TrackError> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(dir).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
-        let is_toml = path.extension().is_some_and(|extension| extension == "toml");
+        let is_toml = path
+            .extension()
+            .is_some_and(|extension| extension == "toml");
         if is_toml && path.file_name().is_some_and(|name| name != ISSUES_FILE) {
             files.push(path);
         }
@@ -218,9 +225,7 @@ fn case_glob(source: &Source<'_>, glob: &Spanned<String>) -> Result<GlobMatcher,
     let text = glob.get_ref();
     let start = glob.span().start;
     // A glob that no id can match is a mistake that would otherwise hide as an unused entry.
-    let impossible = |c: &char| {
-        !matches!(c, 'a'..='z' | '0'..='9' | '.' | '_' | '-' | '/' | '*' | '?' | '[' | ']' | '{' | '}' | ',' | '!')
-    };
+    let impossible = |c: &char| !matches!(c, 'a'..='z' | '0'..='9' | '.' | '_' | '-' | '/' | '*' | '?' | '[' | ']' | '{' | '}' | ',' | '!');
     if let Some(c) = text.chars().find(impossible) {
         return Err(source.error(
             start,
@@ -229,7 +234,11 @@ fn case_glob(source: &Source<'_>, glob: &Spanned<String>) -> Result<GlobMatcher,
         ));
     }
     if text.is_empty() {
-        return Err(source.error(start, "`cases` is empty", "write a glob over case ids, as \"stablehlo/fft/**\""));
+        return Err(source.error(
+            start,
+            "`cases` is empty",
+            "write a glob over case ids, as \"stablehlo/fft/**\"",
+        ));
     }
     match GlobBuilder::new(text).literal_separator(true).build() {
         Ok(glob) => Ok(glob.compile_matcher()),
@@ -374,26 +383,58 @@ mod tests {
         let change = |from: &str, to: &str| ENTRY.replace(from, to);
         for (text, line, what) in [
             (format!("{ENTRY}isue = \"x\"\n"), 9, "unknown field `isue`"),
-            (change("[[expect]]", "[[expects]]"), 1, "unknown field `expects`"),
-            (change("[[expect]]", "[[expect]"), 1, "an [[expect]] has cases"),
+            (
+                change("[[expect]]", "[[expects]]"),
+                1,
+                "unknown field `expects`",
+            ),
+            (
+                change("[[expect]]", "[[expect]"),
+                1,
+                "an [[expect]] has cases",
+            ),
             (change("fft/f64/**", "fft/[f64"), 2, "bad glob"),
             (change("fft/f64/**", "FFT/**"), 2, "no case id has 'F'"),
             (change("stablehlo/fft/f64/**", ""), 2, "`cases` is empty"),
             (change("plugin:*", "gpu"), 3, "unknown target 'gpu'"),
             (change("plugin:*", "aot-[v"), 3, "bad glob \"aot-[v\""),
             (change(", plugin:*", ","), 3, "empty part"),
-            (change("\"error\"", "\"fails\""), 4, "there is no outcome \"fails\""),
-            (change("\"error\"", "[\"error\", \"pass\"]"), 4, "\"pass\" is not a failure"),
-            (change("\"error\"", "\"skipped\""), 4, "\"skipped\" is not a failure"),
+            (
+                change("\"error\"", "\"fails\""),
+                4,
+                "there is no outcome \"fails\"",
+            ),
+            (
+                change("\"error\"", "[\"error\", \"pass\"]"),
+                4,
+                "\"pass\" is not a failure",
+            ),
+            (
+                change("\"error\"", "\"skipped\""),
+                4,
+                "\"skipped\" is not a failure",
+            ),
             (change("\"error\"", "[]"), 4, "an empty list"),
             (change("\"error\"", "3"), 4, "bad outcome 3"),
             (change("xla#7", "xla"), 5, "owner/name#123"),
-            (change("FFT on f64 is not implemented", ""), 6, "`reason` is empty"),
-            (change("2026-11-30", "2026-11-31"), 7, "bad date \"2026-11-31\""),
+            (
+                change("FFT on f64 is not implemented", ""),
+                6,
+                "`reason` is empty",
+            ),
+            (
+                change("2026-11-30", "2026-11-31"),
+                7,
+                "bad date \"2026-11-31\"",
+            ),
             (change("2026-11-30", "20261130"), 7, "YYYY-MM-DD"),
             (change("2026-11-30", "yesterday"), 7, "YYYY-MM-DD"),
             (change(">= 0.0.60", "soon"), 8, "name >= version"),
-            (change("reason = \"FFT on f64 is not implemented\"\n", ""), 1, "missing field `reason`"),
+            (
+                change("reason = \"FFT on f64 is not implemented\"\n", ""),
+                1,
+                "missing field `reason`",
+            ),
         ] {
             let error = parse(&text).unwrap_err();
             assert!(
@@ -434,6 +475,11 @@ mod tests {
         let all = Expectations::load(dir.path()).unwrap();
         let places: Vec<String> = all.entries().iter().map(Expectation::place).collect();
         assert_eq!(places, ["a.toml:1", "b.toml:1"]);
-        assert!(Expectations::load(&dir.path().join("none")).unwrap().entries().is_empty());
+        assert!(
+            Expectations::load(&dir.path().join("none"))
+                .unwrap()
+                .entries()
+                .is_empty()
+        );
     }
 }

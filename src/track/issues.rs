@@ -298,7 +298,11 @@ mod tests {
             (change("\"open\"", "\"done\""), 5, "unknown variant `done`"),
             (change("\"open\"", "\"fixed\""), 1, "add closed"),
             (change("11-30", "13-30"), 6, "YYYY-MM-DD"),
-            (format!("{OPEN}closed = \"2026-12-01\"\n"), 1, "remove `closed`"),
+            (
+                format!("{OPEN}closed = \"2026-12-01\"\n"),
+                1,
+                "remove `closed`",
+            ),
             (format!("{OPEN}lables = []\n"), 7, "unknown field `lables`"),
             (change("dot on s64", " "), 4, "`title` is empty"),
             (format!("{OPEN}{OPEN}"), 7, "listed twice"),
@@ -319,7 +323,9 @@ mod tests {
             "a-b/c.d#12".parse::<IssueRef>().unwrap().to_string(),
             "a-b/c.d#12"
         );
-        for text in ["a#1", "a/b", "a/b#", "a/b#x", "a/b#0", "a/b/c#1", "/b#1", "a/b#1 ", "a/b#+1"] {
+        for text in [
+            "a#1", "a/b", "a/b#", "a/b#x", "a/b#0", "a/b/c#1", "/b#1", "a/b#1 ", "a/b#+1",
+        ] {
             assert!(text.parse::<IssueRef>().is_err(), "{text}");
         }
     }

@@ -177,7 +177,9 @@ impl Judge<'_> {
             },
             Some(outcome) => self.decide(case, outcome, baseline),
         };
-        let entry = decision.expectation.map(|i| &self.expectations.entries()[i]);
+        let entry = decision
+            .expectation
+            .map(|i| &self.expectations.entries()[i]);
         let reached = entry
             .and_then(|entry| entry.until.as_ref())
             .is_some_and(|until| until.reached(self.versions));
