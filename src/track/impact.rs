@@ -127,11 +127,11 @@ fn impact(issue: &Issue, verdicts: &[Verdict], expectations: &[Expectation]) -> 
 
 /// The known failures whose expectation is one of `chosen`, by target.
 pub fn blocked(verdicts: &[Verdict], chosen: impl Fn(usize) -> bool) -> Vec<Blocked> {
-    let mut by_target: BTreeMap<&str, Blocked> = BTreeMap::new();
+    let mut by_target: BTreeMap<(&str, Evidence), Blocked> = BTreeMap::new();
     for verdict in verdicts {
         if verdict.kind == VerdictKind::Known && verdict.expectation.is_some_and(&chosen) {
             by_target
-                .entry(&verdict.target)
+                .entry((&verdict.target, verdict.evidence))
                 .or_insert_with(|| Blocked {
                     target: verdict.target.clone(),
                     evidence: verdict.evidence,
@@ -148,27 +148,24 @@ pub fn blocked(verdicts: &[Verdict], chosen: impl Fn(usize) -> bool) -> Vec<Bloc
 /// Tests that run are the cases not skipped; the issues are those of the whole ledger.
 pub fn headlines(judgement: &Judgement, ledger: &IssueLedger) -> Vec<Headline> {
     let counts = ledger.counts();
-    let mut targets: Vec<(&str, Evidence, Totals)> = Vec::new();
-    for verdict in &judgement.verdicts {
-        match targets.last_mut() {
-            Some((name, _, totals)) if *name == verdict.target => totals.add(verdict),
-            _ => targets.push((&verdict.target, verdict.evidence, Totals::of([verdict]))),
-        }
-    }
-    targets
+    judgement
+        .sections()
         .into_iter()
-        .map(|(target, evidence, totals)| Headline {
-            target: target.to_owned(),
-            evidence,
-            tests: totals.tests(),
-            pass_rate: totals.pass_rate(),
-            text: format!(
-                "{} of the {} tests that run pass; {} issues reported, {} fixed",
-                totals.percent(),
-                thousands(totals.tests()),
-                counts.reported,
-                counts.fixed
-            ),
+        .map(|section| {
+            let totals = Totals::of(section.verdicts);
+            Headline {
+                target: section.target.to_owned(),
+                evidence: section.evidence,
+                tests: totals.tests(),
+                pass_rate: totals.pass_rate(),
+                text: format!(
+                    "{} of the {} tests that run pass; {} issues reported, {} fixed",
+                    totals.percent(),
+                    thousands(totals.tests()),
+                    counts.reported,
+                    counts.fixed
+                ),
+            }
         })
         .collect()
 }

@@ -18,6 +18,7 @@ pub struct Totals {
     pub oom: usize,
     pub skipped: usize,
     /// Planned, and without an outcome. They count as not passing.
+    #[serde(skip_serializing_if = "is_zero")]
     pub missing: usize,
     /// Failures that an expectation names, each among the failures above.
     #[serde(skip)]
@@ -80,6 +81,10 @@ impl Totals {
     pub fn percent_without_known(&self) -> String {
         percent(self.pass, self.tests() - self.expected)
     }
+}
+
+fn is_zero(n: &usize) -> bool {
+    *n == 0
 }
 
 fn rate(pass: usize, of: usize) -> Option<f64> {
