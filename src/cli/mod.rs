@@ -1,5 +1,7 @@
 //! The command line: one file a subcommand, each turning arguments into library calls and errors into words. No logic.
 
+mod list;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -24,7 +26,9 @@ pub struct Global {
 }
 
 #[derive(Subcommand)]
-enum Command {}
+enum Command {
+    List(list::Args),
+}
 
 /// What a subcommand found. Written use is 2 (clap's own code and [`Failure::Use`]), a harness failure 3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,8 +62,9 @@ pub type CommandResult = Result<Verdict, Failure>;
 
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    let result: CommandResult = match cli.command {};
-    #[allow(unreachable_code)]
+    let result: CommandResult = match cli.command {
+        Command::List(args) => list::run(&args),
+    };
     match result {
         Ok(Verdict::Clean) => ExitCode::SUCCESS,
         Ok(Verdict::Unexpected) => ExitCode::from(1),
