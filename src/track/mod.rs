@@ -8,6 +8,7 @@ pub mod diff;
 pub mod expectations;
 pub mod impact;
 pub mod issues;
+pub mod totals;
 pub mod verdict;
 
 use std::path::{Path, PathBuf};
@@ -15,6 +16,7 @@ use std::path::{Path, PathBuf};
 pub use condition::{Condition, Version};
 pub use expectations::{Expectation, Expectations};
 pub use issues::{Issue, IssueLedger, IssueRef, IssueState};
+pub use totals::{Totals, thousands};
 pub use verdict::{Judgement, Verdict, VerdictKind, judge};
 
 /// A file of expectations or issues that cannot be used.

@@ -14,7 +14,7 @@
 //!
 //! Failed means any outcome but `pass` and `skipped`. The baseline passed if its final outcome is `pass`, flaky or not.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -73,6 +73,11 @@ pub struct Verdict {
     /// Known, and the expectation's `until` is reached.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub overdue: bool,
+    #[serde(skip)]
+    pub attempts: Vec<OutcomeKind>,
+    /// Compile and run, where measured.
+    #[serde(skip)]
+    pub time_ms: Option<f64>,
 }
 
 /// All verdicts of a run, by target in the run's order, then by case.
@@ -89,6 +94,15 @@ pub struct Judgement {
     pub removed: Vec<(String, CaseId)>,
     /// Targets of the baseline that this run has not.
     pub removed_targets: Vec<String>,
+}
+
+/// The verdicts on one target that rest on the same evidence.
+#[derive(Debug, Clone)]
+pub struct Section<'a> {
+    pub target: &'a str,
+    pub evidence: Evidence,
+    /// Sorted by case.
+    pub verdicts: Vec<&'a Verdict>,
 }
 
 /// Judges `run`. Without a baseline there is no `regressed` and no `new`.
@@ -195,6 +209,8 @@ impl Judge<'_> {
             expectation: decision.expectation,
             because: decision.because,
             overdue: decision.kind == VerdictKind::Known && reached,
+            attempts: outcome.map_or_else(Vec::new, |o| o.attempts.clone()),
+            time_ms: outcome.and_then(time_ms),
         }
     }
 
@@ -218,8 +234,7 @@ impl Judge<'_> {
                     kind: VerdictKind::Flaky,
                     expectation: first,
                     because: Some(format!(
-                        "passed at attempt {} of {}; the last failure was {last}",
-                        outcome.attempts.len(),
+                        "passed at attempt {}; the last failure was {last}",
                         outcome.attempts.len()
                     )),
                 };
@@ -296,6 +311,13 @@ impl Judge<'_> {
     }
 }
 
+fn time_ms(outcome: &Outcome) -> Option<f64> {
+    match (outcome.metrics.compile_ms, outcome.metrics.run_ms) {
+        (None, None) => None,
+        (compile, run) => Some(compile.unwrap_or(0.0) + run.unwrap_or(0.0)),
+    }
+}
+
 /// Any outcome but `pass` and `skipped`.
 pub fn is_failure(outcome: OutcomeKind) -> bool {
     !matches!(outcome, OutcomeKind::Pass | OutcomeKind::Skipped)
@@ -327,13 +349,22 @@ impl Judgement {
         verdict.expectation.map(|index| &self.expectations[index])
     }
 
-    /// How many verdicts of each kind there are on a target.
-    pub fn counts(&self, target: &str) -> BTreeMap<VerdictKind, usize> {
-        let mut counts = BTreeMap::new();
-        for verdict in self.verdicts.iter().filter(|v| v.target == target) {
-            *counts.entry(verdict.kind).or_default() += 1;
+    /// The verdicts by target and evidence, in the order of targets: what may be counted together.
+    pub fn sections(&self) -> Vec<Section<'_>> {
+        let mut sections: Vec<Section<'_>> = Vec::new();
+        for verdict in &self.verdicts {
+            let same =
+                |s: &&mut Section<'_>| s.target == verdict.target && s.evidence == verdict.evidence;
+            match sections.iter_mut().rev().find(same) {
+                Some(section) => section.verdicts.push(verdict),
+                None => sections.push(Section {
+                    target: &verdict.target,
+                    evidence: verdict.evidence,
+                    verdicts: vec![verdict],
+                }),
+            }
         }
-        counts
+        sections
     }
 }
 
