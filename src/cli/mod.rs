@@ -1,6 +1,7 @@
 //! The command line: one file a subcommand, each turning arguments into library calls and errors into words. No logic.
 
 mod list;
+mod run;
 mod store;
 mod worker;
 
@@ -10,6 +11,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::project::Project;
+use crate::run::Interrupt;
 use crate::store::Store;
 
 /// Conformance test harness and compatibility tracker for TPUs.
@@ -45,6 +47,7 @@ impl Global {
 #[derive(Subcommand)]
 enum Command {
     List(list::Args),
+    Run(run::Args),
     Store(store::Args),
     #[command(hide = true)]
     Worker(worker::Args),
@@ -66,6 +69,8 @@ pub enum Failure {
     Use(anyhow::Error),
     /// The harness or its surroundings failed (an unwritable store, a plug-in that does not load): exit code 3.
     Harness(anyhow::Error),
+    /// Stopped by the user, with what is left of the work: exit code 130.
+    Interrupted(String),
 }
 
 impl Failure {
@@ -84,6 +89,7 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let result: CommandResult = match cli.command {
         Command::List(args) => list::run(&args),
+        Command::Run(args) => run::run(&cli.global, &args),
         Command::Store(args) => store::run(&cli.global, &args),
         Command::Worker(args) => worker::run(&args),
     };
@@ -92,6 +98,10 @@ pub fn main() -> ExitCode {
         Ok(Verdict::Unexpected) => ExitCode::from(1),
         Err(Failure::Use(error)) => report(&error, 2),
         Err(Failure::Harness(error)) => report(&error, 3),
+        Err(Failure::Interrupted(message)) => {
+            eprintln!("{message}");
+            ExitCode::from(Interrupt::EXIT_CODE)
+        }
     }
 }
 
