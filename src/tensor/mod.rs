@@ -19,6 +19,52 @@ pub struct Tensor {
     data: Vec<u8>,
 }
 
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum TensorError {
+    #[error("{element_type}{shape:?} takes {expected} bytes, not {given}")]
+    Length {
+        element_type: ElementType,
+        shape: Vec<usize>,
+        expected: usize,
+        given: usize,
+    },
+}
+
+impl Tensor {
+    pub fn new(
+        element_type: ElementType,
+        shape: Vec<usize>,
+        data: Vec<u8>,
+    ) -> Result<Self, TensorError> {
+        let expected = shape.iter().product::<usize>() * element_type.bytes();
+        if data.len() != expected {
+            return Err(TensorError::Length {
+                element_type,
+                shape,
+                expected,
+                given: data.len(),
+            });
+        }
+        Ok(Self {
+            element_type,
+            shape,
+            data,
+        })
+    }
+
+    pub fn element_type(&self) -> ElementType {
+        self.element_type
+    }
+
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    pub fn data(&self) -> &[u8] {
+        &self.data
+    }
+}
+
 /// What an operand holds: element type, shape, and the domain its values are drawn from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct InputSpec {
