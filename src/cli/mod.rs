@@ -1,6 +1,11 @@
 //! The command line: one file a subcommand, each turning arguments into library calls and errors into words. No logic.
 
+mod diff;
+mod gate;
+mod issues;
+mod judged;
 mod list;
+mod report;
 mod run;
 mod store;
 mod worker;
@@ -46,6 +51,10 @@ impl Global {
 
 #[derive(Subcommand)]
 enum Command {
+    Diff(diff::Args),
+    Gate(gate::Args),
+    Issues(issues::Args),
+    Report(report::Args),
     List(list::Args),
     Run(run::Args),
     Store(store::Args),
@@ -88,6 +97,10 @@ pub type CommandResult = Result<Verdict, Failure>;
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let result: CommandResult = match cli.command {
+        Command::Diff(args) => diff::run(&cli.global, &args),
+        Command::Gate(args) => gate::run(&cli.global, &args),
+        Command::Issues(args) => issues::run(&cli.global, &args),
+        Command::Report(args) => report::run(&cli.global, &args),
         Command::List(args) => list::run(&args),
         Command::Run(args) => run::run(&cli.global, &args),
         Command::Store(args) => store::run(&cli.global, &args),
@@ -96,8 +109,8 @@ pub fn main() -> ExitCode {
     match result {
         Ok(Verdict::Clean) => ExitCode::SUCCESS,
         Ok(Verdict::Unexpected) => ExitCode::from(1),
-        Err(Failure::Use(error)) => report(&error, 2),
-        Err(Failure::Harness(error)) => report(&error, 3),
+        Err(Failure::Use(error)) => complain(&error, 2),
+        Err(Failure::Harness(error)) => complain(&error, 3),
         Err(Failure::Interrupted(message)) => {
             eprintln!("{message}");
             ExitCode::from(Interrupt::EXIT_CODE)
@@ -105,7 +118,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn report(error: &anyhow::Error, code: u8) -> ExitCode {
+fn complain(error: &anyhow::Error, code: u8) -> ExitCode {
     eprintln!("error: {error:#}");
     ExitCode::from(code)
 }

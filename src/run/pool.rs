@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::device::{runs_programs, skipped};
 use super::process::{NotReady, Served, Worker, seconds};
-use super::protocol::{Job, Request, WireReference, send};
+use super::protocol::{Job, Request, send};
 use super::{Interrupt, PlannedTarget, Result, RunError};
 use crate::case::Case;
 use crate::compare::ReferenceTensor;
@@ -108,7 +108,7 @@ impl Pool {
     ) -> Result<Option<Outcome>> {
         let reference = match reference {
             _ if !self.needs_reference() => None,
-            Some(Ok(tensors)) => Some(tensors.iter().map(WireReference::from).collect()),
+            Some(Ok(tensors)) => Some(tensors.clone()),
             Some(Err(reason)) => {
                 return Ok(Some(skipped(case, &self.target.target, reason.clone())));
             }
