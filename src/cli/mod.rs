@@ -15,9 +15,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::project::Project;
 use crate::run::Interrupt;
-use crate::store::Store;
 
 /// Conformance test harness and compatibility tracker for TPUs.
 #[derive(Parser)]
@@ -35,18 +33,6 @@ pub struct Global {
     /// Where runs are kept [default: .tpu-parity/runs under the project's root]
     #[arg(long, global = true, value_name = "DIR", env = "TPU_PARITY_STORE")]
     pub store: Option<PathBuf>,
-}
-
-impl Global {
-    /// The store that `--store` names, or the project's own.
-    pub fn open_store(&self) -> Result<Store, Failure> {
-        if let Some(path) = &self.store {
-            return Ok(Store::open(path));
-        }
-        let here = std::env::current_dir().map_err(Failure::harness)?;
-        let project = Project::discover(&here).map_err(Failure::wrong_use)?;
-        Ok(Store::open(project.store()))
-    }
 }
 
 #[derive(Subcommand)]

@@ -4,18 +4,20 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::judged::{self, Tracker};
 use super::{CommandResult, Failure, Global, Verdict};
 use crate::case::{Case, CaseId};
+use crate::outcome::OutcomeKind;
 use crate::pjrt::NamedValue;
 use crate::project::{Project, ProjectError};
 use crate::run::{
     Fleet, Interrupt, Plan, PlannedTarget, Progress, Reference, RunError, RunOptions, Shard,
-    Summary, execute, summary_table,
+    Summary, execute, shortened, summary_table,
 };
 use crate::store::{Environment, Run, RunRecord, RunWriter, StoreError};
 use crate::suite;
 use crate::target::Target;
-use crate::track::{self, Expectations, Judgement, VerdictKind};
+use crate::track::{self, Judgement, VerdictKind};
 
 /// How many unexpected outcomes are shown per target.
 const EXAMPLES: usize = 10;
@@ -81,13 +83,12 @@ struct Prepared {
 }
 
 pub fn run(global: &Global, args: &Args) -> CommandResult {
-    let here = std::env::current_dir().map_err(Failure::harness)?;
-    let project = Project::discover(&here).map_err(Failure::wrong_use)?;
-    let expectations = Expectations::load(&project.expectations()).map_err(Failure::wrong_use)?;
+    let tracker = Tracker::open(global)?;
+    let project = &tracker.project;
     let interrupt = Interrupt::on_signals().map_err(Failure::harness)?;
     let prepared = match &args.resume {
-        Some(name) => resume(global, args, &project, name, &interrupt)?,
-        None => create(global, args, &project, &interrupt)?,
+        Some(name) => resume(global, args, project, name, &interrupt)?,
+        None => create(global, args, project, &interrupt)?,
     };
     let Some(Prepared {
         plan,
@@ -104,7 +105,7 @@ pub fn run(global: &Global, args: &Args) -> CommandResult {
     let summary = execute(
         &plan,
         &fleet,
-        &references(&project),
+        &references(project),
         writer.journal(),
         &Progress::new(plan.len()),
         &interrupt,
@@ -115,8 +116,10 @@ pub fn run(global: &Global, args: &Args) -> CommandResult {
         return Err(unfinished(&id, summary));
     }
     let run = writer.seal().map_err(Failure::harness)?;
-    let judgement = track::judge(&run, &expectations, None);
-    Ok(conclude(&run, &judgement, &summary, args.strict))
+    let judgement = tracker.judge(&run, None);
+    let (text, verdict) = conclude(&run, &judgement, &summary, args.strict);
+    judged::print(&text)?;
+    Ok(verdict)
 }
 
 fn create(
@@ -156,8 +159,7 @@ fn create(
     record.label = args.label.clone();
     record.shard = shard.map(|shard| shard.to_string());
     let ids: Vec<CaseId> = plan.cases.iter().map(|case| case.id.clone()).collect();
-    let writer = global
-        .open_store()?
+    let writer = judged::open_store(global)?
         .create(record, &ids)
         .map_err(store_failure)?;
     Ok(Some(Prepared {
@@ -174,7 +176,9 @@ fn resume(
     name: &str,
     interrupt: &Interrupt,
 ) -> Result<Option<Prepared>, Failure> {
-    let dir = global.open_store()?.resolve(name).map_err(store_failure)?;
+    let dir = judged::open_store(global)?
+        .resolve(name)
+        .map_err(store_failure)?;
     let writer = RunWriter::resume(&dir).map_err(store_failure)?;
     let record = writer.record();
     let targets = resolve(project, &record.targets)?;
@@ -282,47 +286,54 @@ fn unfinished(id: &str, summary: Summary) -> Failure {
     }
 }
 
-fn conclude(run: &Run, judgement: &Judgement, summary: &Summary, strict: bool) -> Verdict {
+/// What there is to say about a finished run, and whether anything in it is unexpected.
+fn conclude(
+    run: &Run,
+    judgement: &Judgement,
+    summary: &Summary,
+    strict: bool,
+) -> (String, Verdict) {
     let unexpected: Vec<&track::Verdict> = judgement
         .verdicts
         .iter()
         .filter(|verdict| verdict.kind.is_unexpected(strict))
         .collect();
-    print!("{}", summary_table(&run.record.targets, &run.outcomes));
+    let mut lines = vec![summary_table(&run.record.targets, &run.outcomes)];
     for target in &run.record.targets {
         let name = target.to_string();
         let here: Vec<_> = unexpected.iter().filter(|v| v.target == name).collect();
         if here.is_empty() {
             continue;
         }
-        println!("\nunexpected on {name}:");
-        for verdict in here.iter().take(EXAMPLES) {
-            let outcome = verdict
-                .outcome
-                .map_or_else(String::new, |outcome| outcome.to_string());
-            let message = verdict.message.as_deref().unwrap_or_default();
-            println!(
-                "  {} {outcome} {}: {}",
-                verdict.kind,
-                verdict.case,
-                crate::run::shortened(message)
-            );
-        }
+        lines.push(format!("\nunexpected on {name}:"));
+        lines.extend(here.iter().take(EXAMPLES).map(|verdict| example(verdict)));
         if here.len() > EXAMPLES {
-            println!("  … and {} more", here.len() - EXAMPLES);
+            lines.push(format!("  … and {} more", here.len() - EXAMPLES));
         }
     }
-    let known = judgement.of(VerdictKind::Known).count();
-    println!(
-        "\nrun {}: {} outcomes in {:.1} s, {known} known failures, {} unexpected",
+    lines.push(format!(
+        "\nrun {}: {} outcomes in {:.1} s, {} known failures, {} unexpected\n",
         run.record.id,
         run.outcomes.len(),
         summary.elapsed.as_secs_f64(),
+        judgement.of(VerdictKind::Known).count(),
         unexpected.len()
-    );
-    if unexpected.is_empty() {
+    ));
+    let verdict = if unexpected.is_empty() {
         Verdict::Clean
     } else {
         Verdict::Unexpected
-    }
+    };
+    (lines.join("\n"), verdict)
+}
+
+fn example(verdict: &track::Verdict) -> String {
+    let outcome = verdict.outcome.map_or("no outcome", OutcomeKind::as_str);
+    let message = verdict.message.as_deref().unwrap_or_default();
+    format!(
+        "  {} {outcome} {}: {}",
+        verdict.kind,
+        verdict.case,
+        shortened(message)
+    )
 }

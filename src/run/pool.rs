@@ -184,7 +184,7 @@ impl Pool {
 
     fn give_back(&self, worker: Worker) {
         let tired = worker.served >= self.options.cases_per_worker
-            || worker.served % MEMORY_GLANCE == 0
+            || worker.served.is_multiple_of(MEMORY_GLANCE)
                 && worker
                     .resident()
                     .is_some_and(|bytes| bytes > self.options.memory_per_worker);

@@ -76,7 +76,7 @@ pub fn summary_table(targets: &[Target], outcomes: &[Outcome]) -> String {
     for column in table.column_iter_mut().skip(2) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    table.trim_fmt() + "\n"
+    table.trim_fmt()
 }
 
 /// As much of a message as fits a list; at most 160 characters.
