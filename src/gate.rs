@@ -1,1 +1,212 @@
-//! To be written.
+//! The gate: whether a run may pass, judged through its expectations and a baseline, and a short list of what got worse.
+//!
+//! Unexpected, and so a failed gate: `regressed`, `new-failure`, `missing`. A strict gate also holds the expectations to
+//! what the run showed: `fixed`, and known failures whose `until` is reached, fail it. Everything else is a note.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use crate::outcome::OutcomeKind;
+use crate::report::escape;
+use crate::track::impact::STILL_FAILING;
+use crate::track::{
+    Expectation, IssueLedger, IssueState, Judgement, Verdict, VerdictKind, thousands,
+};
+
+/// Lines shown of each kind; the rest is counted.
+const SHOWN: usize = 20;
+
+#[derive(Debug, Clone)]
+pub struct Gate {
+    /// The run's id.
+    pub run: String,
+    pub baseline: Option<String>,
+    pub strict: bool,
+    /// What fails the gate, the worst kind first.
+    pub unexpected: Vec<Verdict>,
+    /// What does not, and should be known.
+    pub notes: Vec<String>,
+}
+
+impl Gate {
+    pub fn new(run: &str, judgement: &Judgement, ledger: &IssueLedger, strict: bool) -> Self {
+        let mut unexpected: Vec<Verdict> = judgement
+            .verdicts
+            .iter()
+            .filter(|v| v.kind.is_unexpected(strict) || (strict && v.overdue))
+            .cloned()
+            .collect();
+        unexpected.sort_by_key(|verdict| verdict.kind);
+        Self {
+            run: run.to_owned(),
+            baseline: judgement.baseline.clone(),
+            strict,
+            unexpected,
+            notes: notes(judgement, ledger, strict),
+        }
+    }
+
+    pub fn passed(&self) -> bool {
+        self.unexpected.is_empty()
+    }
+
+    /// For a terminal or a log; one line an item.
+    pub fn render(&self) -> String {
+        let mut text = String::new();
+        for kind in VerdictKind::ALL {
+            let of_kind: Vec<&Verdict> =
+                self.unexpected.iter().filter(|v| v.kind == kind).collect();
+            if of_kind.is_empty() {
+                continue;
+            }
+            let heading = if kind == VerdictKind::Known {
+                "known, and past their 'until'"
+            } else {
+                kind.as_str()
+            };
+            writeln!(text, "{heading} ({}):", thousands(of_kind.len())).ok();
+            for verdict in of_kind.iter().take(SHOWN) {
+                writeln!(text, "  {}", line(verdict)).ok();
+            }
+            if of_kind.len() > SHOWN {
+                writeln!(text, "  and {} more", thousands(of_kind.len() - SHOWN)).ok();
+            }
+        }
+        for note in &self.notes {
+            writeln!(text, "note: {}", escape::line(note)).ok();
+        }
+        let against = match &self.baseline {
+            Some(baseline) => format!("against {baseline}"),
+            None => "without a baseline".to_owned(),
+        };
+        let strict = if self.strict { "strict gate" } else { "gate" };
+        let run = &self.run;
+        match self.unexpected.len() {
+            0 => writeln!(
+                text,
+                "{strict} passed: run {run} {against}: nothing unexpected"
+            ),
+            n => writeln!(
+                text,
+                "{strict} FAILED: run {run} {against}: {} unexpected",
+                thousands(n)
+            ),
+        }
+        .ok();
+        text
+    }
+}
+
+fn line(verdict: &Verdict) -> String {
+    let mut text = format!(
+        "{} [{}] on {} (evidence: {})",
+        verdict.case,
+        verdict.outcome.map_or("no outcome", OutcomeKind::as_str),
+        verdict.target,
+        verdict.evidence
+    );
+    if let Some(stage) = verdict.stage {
+        write!(text, " at {stage}").ok();
+    }
+    let reasons = [verdict.because.as_deref(), verdict.message.as_deref()];
+    for reason in reasons.into_iter().flatten() {
+        write!(text, ": {reason}").ok();
+    }
+    escape::shorten(&escape::line(&text), 300)
+}
+
+fn notes(judgement: &Judgement, ledger: &IssueLedger, strict: bool) -> Vec<String> {
+    let mut notes = Vec::new();
+    let count = |what: &dyn Fn(&&Verdict) -> bool| judgement.verdicts.iter().filter(what).count();
+    let mut note = |n: usize, text: &str| {
+        if n > 0 {
+            notes.push(format!("{} {text}", thousands(n)));
+        }
+    };
+    if !strict {
+        note(
+            count(&|v| v.kind == VerdictKind::Fixed),
+            "cases pass against an expectation (fixed): remove their entries; --strict fails on them",
+        );
+    }
+    note(
+        count(&|v| v.kind == VerdictKind::Flaky),
+        "cases passed only at a later attempt (flaky)",
+    );
+    note(
+        count(&|v| v.kind == VerdictKind::Known && v.expectation.is_none()),
+        "cases fail as in the baseline and have no expectation: they are untracked",
+    );
+    note(
+        count(&|v| {
+            v.outcome == Some(OutcomeKind::Skipped) && v.baseline == Some(OutcomeKind::Pass)
+        }),
+        "cases passed in the baseline and are skipped now",
+    );
+    note(
+        judgement.removed.len(),
+        "cases of the baseline are not in this run",
+    );
+    for target in &judgement.removed_targets {
+        notes.push(format!(
+            "target {target} of the baseline is not in this run"
+        ));
+    }
+    if !strict {
+        notes.extend(entries(judgement, |v| v.overdue).map(|entry| {
+            let until = entry
+                .until
+                .as_ref()
+                .map(ToString::to_string)
+                .unwrap_or_default();
+            format!(
+                "{}: `until` {until} is reached, and its cases still fail: {}",
+                entry.place(),
+                entry.reason
+            )
+        }));
+    }
+    notes.extend(still_failing(judgement, ledger).map(|entry| {
+        let issue = entry
+            .issue
+            .as_ref()
+            .map(ToString::to_string)
+            .unwrap_or_default();
+        format!("{}: {issue} is {STILL_FAILING}", entry.place())
+    }));
+    notes.extend(judgement.unused.iter().map(|&index| {
+        let entry = &judgement.expectations[index];
+        format!(
+            "{}: unused: `{}` matches no case; correct its glob or remove it",
+            entry.place(),
+            entry.cases
+        )
+    }));
+    notes
+}
+
+/// The expectations of the known failures that `chosen` chooses, each once, in order.
+fn entries(
+    judgement: &Judgement,
+    chosen: impl Fn(&Verdict) -> bool,
+) -> impl Iterator<Item = &Expectation> {
+    let indices: BTreeSet<usize> = judgement
+        .of(VerdictKind::Known)
+        .filter(|verdict| chosen(verdict))
+        .filter_map(|verdict| verdict.expectation)
+        .collect();
+    indices
+        .into_iter()
+        .map(|index| &judgement.expectations[index])
+}
+
+/// The expectations whose issue is fixed and whose cases fail.
+pub fn still_failing<'a>(
+    judgement: &'a Judgement,
+    ledger: &'a IssueLedger,
+) -> impl Iterator<Item = &'a Expectation> {
+    entries(judgement, |_| true).filter(|entry| {
+        let issue = entry.issue.as_ref().and_then(|id| ledger.get(id));
+        issue.is_some_and(|issue| issue.state == IssueState::Fixed)
+    })
+}

@@ -1,9 +1,16 @@
 //! The command line: one file a subcommand, each turning arguments into library calls and errors into words. No logic.
 
+mod list;
+mod store;
+mod worker;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+
+use crate::project::Project;
+use crate::store::Store;
 
 /// Conformance test harness and compatibility tracker for TPUs.
 #[derive(Parser)]
@@ -23,8 +30,25 @@ pub struct Global {
     pub store: Option<PathBuf>,
 }
 
+impl Global {
+    /// The store that `--store` names, or the project's own.
+    pub fn open_store(&self) -> Result<Store, Failure> {
+        if let Some(path) = &self.store {
+            return Ok(Store::open(path));
+        }
+        let here = std::env::current_dir().map_err(Failure::harness)?;
+        let project = Project::discover(&here).map_err(Failure::wrong_use)?;
+        Ok(Store::open(project.store()))
+    }
+}
+
 #[derive(Subcommand)]
-enum Command {}
+enum Command {
+    List(list::Args),
+    Store(store::Args),
+    #[command(hide = true)]
+    Worker(worker::Args),
+}
 
 /// What a subcommand found. Written use is 2 (clap's own code and [`Failure::Use`]), a harness failure 3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,8 +82,11 @@ pub type CommandResult = Result<Verdict, Failure>;
 
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    let result: CommandResult = match cli.command {};
-    #[allow(unreachable_code)]
+    let result: CommandResult = match cli.command {
+        Command::List(args) => list::run(&args),
+        Command::Store(args) => store::run(&cli.global, &args),
+        Command::Worker(args) => worker::run(&args),
+    };
     match result {
         Ok(Verdict::Clean) => ExitCode::SUCCESS,
         Ok(Verdict::Unexpected) => ExitCode::from(1),

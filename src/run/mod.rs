@@ -1,1 +1,30 @@
-//! To be written.
+//! Executes cases on targets in worker processes that may die.
+//!
+//! A [`Plan`] says which cases run where. A [`Pool`] keeps the workers of one target and turns one case into one outcome,
+//! whatever the plug-in does. [`execute`] drives the pools with several lanes and writes each final outcome to the journal.
+//! In a worker, `worker` speaks the protocol and `device` does the work. Nothing here knows of expectations: judging is
+//! `track`'s job.
+
+mod device;
+mod error;
+mod interrupt;
+mod plan;
+mod pool;
+mod process;
+mod progress;
+mod protocol;
+mod stderr;
+mod summary;
+mod supervisor;
+mod sys;
+pub mod worker;
+
+pub use error::RunError;
+pub use interrupt::Interrupt;
+pub use plan::{Plan, PlannedTarget, Shard, ShardError};
+pub use pool::{Pool, Reference, RunOptions};
+pub use progress::Progress;
+pub use summary::{Counts, summary_table};
+pub use supervisor::{Fleet, Lost, Summary, execute};
+
+pub type Result<T> = std::result::Result<T, RunError>;

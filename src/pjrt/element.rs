@@ -1,0 +1,127 @@
+//! Element types as PJRT numbers them, and the layout of sub-byte elements on the host.
+
+use pjrt_sys::PJRT_Buffer_Type;
+
+use super::{Error, Result};
+use crate::tensor::ElementType::{self, *};
+
+/// `PJRT_Buffer_Type`, in PJRT C API 0.113's order. The header of `pjrt-sys` (0.54) ends before `S2`.
+/// `TOKEN` (23), `S1` (30) and `U1` (31) are no StableHLO tensor element types; f6 types have no number.
+const TABLE: [(ElementType, PJRT_Buffer_Type); 28] = [
+    (Pred, 1),
+    (I8, 2),
+    (I16, 3),
+    (I32, 4),
+    (I64, 5),
+    (U8, 6),
+    (U16, 7),
+    (U32, 8),
+    (U64, 9),
+    (F16, 10),
+    (F32, 11),
+    (F64, 12),
+    (BF16, 13),
+    (C64, 14),
+    (C128, 15),
+    (F8E5M2, 16),
+    (F8E4M3FN, 17),
+    (F8E4M3B11FNUZ, 18),
+    (F8E5M2FNUZ, 19),
+    (F8E4M3FNUZ, 20),
+    (I4, 21),
+    (U4, 22),
+    (I2, 24),
+    (U2, 25),
+    (F8E4M3, 26),
+    (F8E3M4, 27),
+    (F8E8M0FNU, 28),
+    (F4E2M1FN, 29),
+];
+
+/// The number of a type; f6 types have none.
+pub fn buffer_type(element_type: ElementType) -> Result<PJRT_Buffer_Type> {
+    TABLE
+        .iter()
+        .find(|row| row.0 == element_type)
+        .map(|row| row.1)
+        .ok_or(Error::NoBufferType(element_type))
+}
+
+pub fn element_type(buffer_type: PJRT_Buffer_Type) -> Result<ElementType> {
+    TABLE
+        .iter()
+        .find(|row| row.1 == buffer_type)
+        .map(|row| row.0)
+        .ok_or(Error::UnknownBufferType(buffer_type))
+}
+
+/// A plug-in's host bytes as a tensor's: one byte an element, signed ones sign-extended, other high bits clear.
+/// Types of a byte and more pass unchanged.
+pub fn unpack(element_type: ElementType, elements: usize, bytes: Vec<u8>) -> Vec<u8> {
+    let bits = element_type.bits();
+    if bits >= 8 {
+        return bytes;
+    }
+    let per_byte = 8 / bits;
+    let packed = bytes.len() < elements;
+    let mask = (1u8 << bits) - 1;
+    let extend = |element: u8| {
+        let element = element & mask;
+        if element_type.is_signed_integer() && element >> (bits - 1) == 1 {
+            element | !mask
+        } else {
+            element
+        }
+    };
+    if !packed {
+        return bytes.into_iter().map(extend).collect();
+    }
+    (0..elements)
+        .map(|index| extend(bytes[index / per_byte] >> (bits * (index % per_byte))))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_agree_with_the_header_where_it_has_them() {
+        use pjrt_sys::*;
+        for (element_type, number) in [
+            (Pred, PJRT_Buffer_Type_PJRT_Buffer_Type_PRED),
+            (U64, PJRT_Buffer_Type_PJRT_Buffer_Type_U64),
+            (BF16, PJRT_Buffer_Type_PJRT_Buffer_Type_BF16),
+            (C128, PJRT_Buffer_Type_PJRT_Buffer_Type_C128),
+            (F8E4M3FNUZ, PJRT_Buffer_Type_PJRT_Buffer_Type_F8E4M3FNUZ),
+            (U4, PJRT_Buffer_Type_PJRT_Buffer_Type_U4),
+        ] {
+            assert_eq!(buffer_type(element_type).unwrap(), number);
+        }
+    }
+
+    #[test]
+    fn only_f6_has_no_number() {
+        for element_type in ElementType::all() {
+            match buffer_type(element_type) {
+                Ok(number) => assert_eq!(super::element_type(number).unwrap(), element_type),
+                Err(error) => assert!(
+                    matches!(error, Error::NoBufferType(F6E2M3FN | F6E3M2FN)),
+                    "{error}"
+                ),
+            }
+        }
+        assert!(matches!(
+            super::element_type(23),
+            Err(Error::UnknownBufferType(23))
+        ));
+    }
+
+    #[test]
+    fn sub_byte_elements_come_out_one_a_byte() {
+        assert_eq!(unpack(I4, 3, vec![0x0f, 0x07, 0x08]), [0xff, 0x07, 0xf8]);
+        assert_eq!(unpack(U4, 3, vec![0xf1, 0x02]), [0x01, 0x0f, 0x02]);
+        assert_eq!(unpack(I2, 4, vec![0b11_10_01_00]), [0x00, 0x01, 0xfe, 0xff]);
+        assert_eq!(unpack(I8, 2, vec![0x80, 0x7f]), [0x80, 0x7f]);
+    }
+}

@@ -1,0 +1,496 @@
+//! The Markdown report, made to be committed: bounded in size, free of a machine's paths, with nothing in it that a plug-in's
+//! message could turn into markup.
+
+use std::fmt::Write;
+
+use super::summary::{FailureGroup, Group, Section, Summary};
+use super::terminal::{cases, failure_title, known_reason};
+use crate::outcome::OutcomeKind;
+use crate::report::escape::{markdown_code, markdown_text, shorten};
+use crate::track::{IssueRef, IssueState, Totals, VerdictKind, thousands};
+
+/// A report stays below this many bytes: long lists are cut until it does.
+pub const SIZE_LIMIT: usize = 300_000;
+
+/// How much of each list is shown.
+#[derive(Clone, Copy)]
+struct Limits {
+    /// Failure groups, and rows of known failures, a target.
+    groups: usize,
+    /// Cases a group.
+    cases: usize,
+    /// Operators a table.
+    subjects: usize,
+    /// Characters of a message.
+    message: usize,
+}
+
+const FULL: Limits = Limits {
+    groups: 100,
+    cases: 20,
+    subjects: 300,
+    message: 500,
+};
+
+pub fn render(summary: &Summary<'_>) -> String {
+    let mut limits = FULL;
+    loop {
+        let text = page(summary, limits);
+        let least = limits.groups <= 1 && limits.subjects <= 1;
+        if text.len() < SIZE_LIMIT || least {
+            return text;
+        }
+        limits = Limits {
+            groups: (limits.groups / 2).max(1),
+            cases: (limits.cases / 2).max(1),
+            subjects: (limits.subjects / 2).max(1),
+            message: (limits.message / 2).max(80),
+        };
+    }
+}
+
+fn page(summary: &Summary<'_>, limits: Limits) -> String {
+    let mut page = Page {
+        text: String::new(),
+        limits,
+    };
+    page.head(summary);
+    page.overview(summary);
+    page.unexpected(summary);
+    for section in &summary.sections {
+        page.section(section);
+    }
+    page.issues(summary);
+    page.environment(summary);
+    page.text
+}
+
+struct Page {
+    text: String,
+    limits: Limits,
+}
+
+macro_rules! put {
+    ($page:expr, $($arg:tt)*) => {
+        // Writing to a String does not fail.
+        writeln!($page.text, $($arg)*).ok()
+    };
+}
+
+impl Page {
+    fn head(&mut self, summary: &Summary<'_>) {
+        let record = summary.record;
+        put!(self, "# Compatibility report\n");
+        let label = record
+            .label
+            .as_deref()
+            .map(|label| format!(" ({})", markdown_text(label)));
+        put!(
+            self,
+            "Run `{}`{}, started {:.0}.",
+            record.id,
+            label.unwrap_or_default(),
+            record.started
+        );
+        match record.finished {
+            Some(finished) => put!(self, "Finished {finished:.0}."),
+            None => put!(
+                self,
+                "**Not finished**: planned cases without an outcome are missing."
+            ),
+        };
+        if let Some(baseline) = &summary.judgement.baseline {
+            put!(self, "Baseline: run `{baseline}`.");
+        }
+        put!(self, "");
+    }
+
+    fn overview(&mut self, summary: &Summary<'_>) {
+        put!(self, "## Targets\n");
+        put!(
+            self,
+            "Pass rate is pass / (cases − skipped), rounded down; the second figure leaves out the failures that an expectation \
+             names. Evidence says what the figures rest on: `hardware` ran on the device that the target names, `virtual` ran the \
+             TPU compiler's optimized HLO on CPU, `compile` was compiled and not run. Figures of different evidence are never added up.\n"
+        );
+        put!(
+            self,
+            "| target | evidence | cases | pass | pass rate | without known | known | unexpected | fixed | flaky | skipped |"
+        );
+        put!(self, "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|");
+        let mut sections: Vec<&Section<'_>> = summary.sections.iter().collect();
+        sections.sort_by(|a, b| {
+            let rate = |s: &Section<'_>| s.totals.pass_rate().unwrap_or(1.0);
+            rate(a).total_cmp(&rate(b))
+        });
+        for section in sections {
+            let totals = &section.totals;
+            let count = |kind| thousands(section.kinds.get(&kind).copied().unwrap_or(0));
+            let unexpected: usize = section.unexpected.iter().map(|g| g.cases.len()).sum();
+            put!(
+                self,
+                "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+                markdown_text(&section.label),
+                section.evidence,
+                thousands(totals.cases),
+                thousands(totals.pass),
+                totals.percent(),
+                totals.percent_without_known(),
+                count(VerdictKind::Known),
+                thousands(unexpected),
+                count(VerdictKind::Fixed),
+                count(VerdictKind::Flaky),
+                thousands(totals.skipped),
+            );
+        }
+        put!(self, "");
+    }
+
+    fn unexpected(&mut self, summary: &Summary<'_>) {
+        put!(self, "## Unexpected\n");
+        if summary.sections.iter().all(|s| s.unexpected.is_empty()) {
+            put!(self, "Nothing.\n");
+        }
+        for section in summary.sections.iter().filter(|s| !s.unexpected.is_empty()) {
+            put!(self, "### {}\n", markdown_text(&section.heading()));
+            for group in section.unexpected.iter().take(self.limits.groups) {
+                self.failure_group(group);
+            }
+            self.more(
+                section.unexpected.len(),
+                self.limits.groups,
+                "groups of failures",
+            );
+            put!(self, "");
+        }
+    }
+
+    fn failure_group(&mut self, group: &FailureGroup<'_>) {
+        put!(
+            self,
+            "- **{}**: {}",
+            failure_title(group),
+            cases(group.cases.len())
+        );
+        if let Some(because) = group.because {
+            put!(self, "  - {}", markdown_text(because));
+        }
+        if let Some(message) = &group.message {
+            put!(
+                self,
+                "  - {}",
+                markdown_code(&shorten(message, self.limits.message))
+            );
+        }
+        self.cases(
+            &group
+                .cases
+                .iter()
+                .map(|case| case.as_str())
+                .collect::<Vec<_>>(),
+        );
+    }
+
+    fn cases(&mut self, cases: &[&str]) {
+        let shown: Vec<String> = cases
+            .iter()
+            .take(self.limits.cases)
+            .map(|case| format!("`{case}`"))
+            .collect();
+        let more = match cases.len().saturating_sub(self.limits.cases) {
+            0 => String::new(),
+            n => format!(" and {} more", thousands(n)),
+        };
+        put!(self, "  - {}{more}", shown.join(", "));
+    }
+
+    fn section(&mut self, section: &Section<'_>) {
+        put!(self, "## {}\n", markdown_text(&section.heading()));
+        put!(
+            self,
+            "{} of the {} tests that run pass; {} without known failures.\n",
+            section.totals.percent(),
+            thousands(section.totals.tests()),
+            section.totals.percent_without_known()
+        );
+        put!(self, "### Suites\n");
+        self.groups("suite", section.suites.iter());
+        let failing: Vec<&Group> = section.subjects.iter().filter(|g| !g.passes()).collect();
+        let whole: Vec<&str> = section
+            .subjects
+            .iter()
+            .filter(|g| g.passes())
+            .map(Group::name)
+            .collect();
+        put!(self, "### Operators, the worst first\n");
+        if !failing.is_empty() {
+            self.groups(
+                "operator",
+                failing.iter().copied().take(self.limits.subjects),
+            );
+            self.more(
+                failing.len(),
+                self.limits.subjects,
+                "operators with failures",
+            );
+        }
+        if !whole.is_empty() {
+            let shown: Vec<String> = whole
+                .iter()
+                .take(self.limits.subjects)
+                .map(|name| format!("`{name}`"))
+                .collect();
+            let more = match whole.len().saturating_sub(self.limits.subjects) {
+                0 => String::new(),
+                n => format!(" and {} more", thousands(n)),
+            };
+            put!(
+                self,
+                "{} operators pass all their cases: {}{more}.\n",
+                thousands(whole.len()),
+                shown.join(", ")
+            );
+        }
+        self.known(section);
+        self.passes(
+            "Fixed: expected to fail, and pass",
+            section,
+            VerdictKind::Fixed,
+        );
+        self.passes(
+            "Flaky: passed only at a later attempt",
+            section,
+            VerdictKind::Flaky,
+        );
+        self.skipped(section);
+    }
+
+    fn groups<'g>(&mut self, name: &str, groups: impl Iterator<Item = &'g Group>) {
+        put!(
+            self,
+            "| {name} | cases | pass | fail | error | unsupported | crash | timeout | oom | skipped | missing | pass rate | without known |"
+        );
+        put!(
+            self,
+            "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|"
+        );
+        for group in groups {
+            let Totals {
+                cases,
+                pass,
+                fail,
+                error,
+                unsupported,
+                crash,
+                timeout,
+                oom,
+                skipped,
+                missing,
+                ..
+            } = group.totals;
+            let subject = group
+                .subject
+                .as_ref()
+                .map(|subject| format!("/{subject}"))
+                .unwrap_or_default();
+            put!(
+                self,
+                "| `{}{subject}` | {cases} | {pass} | {fail} | {error} | {unsupported} | {crash} | {timeout} | {oom} | {skipped} | {missing} | {} | {} |",
+                group.suite,
+                group.totals.percent(),
+                group.totals.percent_without_known()
+            );
+        }
+        put!(self, "");
+    }
+
+    fn known(&mut self, section: &Section<'_>) {
+        if section.known.is_empty() {
+            return;
+        }
+        put!(self, "### Known failures\n");
+        put!(
+            self,
+            "| cases | outcome | which | reason | issue | since | until |"
+        );
+        put!(self, "|--:|---|---|---|---|---|---|");
+        for group in section.known.iter().take(self.limits.groups) {
+            let entry = group.expectation;
+            let issue = entry.and_then(|entry| entry.issue.as_ref());
+            put!(
+                self,
+                "| {} | {} | {} | {} | {} | {} | {} |",
+                thousands(group.cases.len()),
+                group.outcome_words(),
+                entry.map_or("–".to_owned(), |entry| markdown_text(&entry.cases)),
+                markdown_text(&shorten(&known_reason(group), self.limits.message)),
+                issue.map_or("untracked".to_owned(), |id| issue_link(
+                    id,
+                    group.issue_state
+                )),
+                entry.map_or("–".to_owned(), |entry| entry.since.to_string()),
+                entry
+                    .and_then(|entry| entry.until.as_ref())
+                    .map_or("–".to_owned(), |until| markdown_text(&until.to_string())),
+            );
+        }
+        put!(self, "");
+        self.more(section.known.len(), self.limits.groups, "known failures");
+    }
+
+    fn passes(&mut self, title: &str, section: &Section<'_>, kind: VerdictKind) {
+        let ids: Vec<&str> = section
+            .of(kind)
+            .map(|verdict| verdict.case.as_str())
+            .collect();
+        if !ids.is_empty() {
+            put!(self, "### {title}\n");
+            put!(self, "- {}", cases(ids.len()));
+            self.cases(&ids);
+            put!(self, "");
+        }
+    }
+
+    fn skipped(&mut self, section: &Section<'_>) {
+        let mut reasons = std::collections::BTreeMap::<String, Vec<&str>>::new();
+        for verdict in section
+            .verdicts
+            .iter()
+            .filter(|v| v.outcome == Some(OutcomeKind::Skipped))
+        {
+            let reason = verdict
+                .message
+                .as_deref()
+                .map_or("no reason given".to_owned(), super::summary::clean);
+            reasons
+                .entry(reason)
+                .or_default()
+                .push(verdict.case.as_str());
+        }
+        if reasons.is_empty() {
+            return;
+        }
+        put!(self, "### Skipped\n");
+        for (reason, ids) in reasons.iter().take(self.limits.groups) {
+            put!(
+                self,
+                "- {}: {}",
+                cases(ids.len()),
+                markdown_code(&shorten(reason, self.limits.message))
+            );
+            self.cases(ids);
+        }
+        self.more(reasons.len(), self.limits.groups, "reasons");
+        put!(self, "");
+    }
+
+    fn issues(&mut self, summary: &Summary<'_>) {
+        let counts = summary.issues.counts;
+        put!(self, "## Issues\n");
+        put!(
+            self,
+            "{} reported, {} fixed, {} open, {} declined; {} expectations are untracked.\n",
+            counts.reported,
+            counts.fixed,
+            counts.open,
+            counts.declined,
+            summary.issues.untracked.len()
+        );
+        if !summary.issues.issues.is_empty() {
+            put!(self, "| issue | state | title | blocks |");
+            put!(self, "|---|---|---|---|");
+        }
+        for impact in summary.issues.issues.iter().take(self.limits.groups) {
+            let blocks: Vec<String> = impact
+                .blocks
+                .iter()
+                .map(|b| {
+                    format!(
+                        "{} on {} (evidence: {})",
+                        cases(b.cases.len()),
+                        markdown_text(&b.target),
+                        b.evidence
+                    )
+                })
+                .collect();
+            let state = if impact.fixed_upstream_still_failing {
+                crate::track::impact::STILL_FAILING
+            } else {
+                impact.issue.state.as_str()
+            };
+            put!(
+                self,
+                "| {} | {state} | {} | {} |",
+                issue_link(&impact.issue.id, None),
+                markdown_text(&shorten(&impact.issue.title, self.limits.message)),
+                blocks.join("; ")
+            );
+        }
+        put!(self, "");
+        self.more(summary.issues.issues.len(), self.limits.groups, "issues");
+        let unused = &summary.judgement.unused;
+        if !unused.is_empty() {
+            put!(self, "Expectations that match no case:\n");
+            for &index in unused.iter().take(self.limits.groups) {
+                let entry = &summary.judgement.expectations[index];
+                put!(
+                    self,
+                    "- {}: {}",
+                    markdown_text(&entry.place()),
+                    markdown_code(&entry.cases)
+                );
+            }
+            self.more(unused.len(), self.limits.groups, "entries");
+            put!(self, "");
+        }
+    }
+
+    fn environment(&mut self, summary: &Summary<'_>) {
+        let environment = &summary.record.environment;
+        put!(self, "## Environment\n");
+        put!(
+            self,
+            "tpu-parity {}, {}, {} ({} cores).\n",
+            markdown_text(&environment.tool_version),
+            markdown_text(&environment.os),
+            markdown_text(&environment.cpu),
+            environment.cores
+        );
+        put!(
+            self,
+            "| target | plug-in | version | PJRT C API | StableHLO | platform | SHA-256 |"
+        );
+        put!(self, "|---|---|---|---|---|---|---|");
+        for plugin in &summary.plugins {
+            put!(
+                self,
+                "| {} | {} | {} | {} | {} | {} | `{}` |",
+                markdown_text(&plugin.target),
+                markdown_text(&plugin.plugin),
+                markdown_text(plugin.version.as_deref().unwrap_or("–")),
+                plugin.api_version,
+                markdown_text(plugin.stablehlo_version.as_deref().unwrap_or("–")),
+                markdown_text(&shorten(
+                    &format!("{} {}", plugin.platform, plugin.platform_version),
+                    120
+                )),
+                plugin.sha256
+            );
+        }
+    }
+
+    fn more(&mut self, all: usize, shown: usize, what: &str) {
+        if all > shown {
+            put!(
+                self,
+                "\n… and {} more {what}; `tpu-parity report --format json` has all.\n",
+                thousands(all - shown)
+            );
+        }
+    }
+}
+
+fn issue_link(id: &IssueRef, state: Option<IssueState>) -> String {
+    let state = state.map(|state| format!(" ({state})")).unwrap_or_default();
+    format!("[{}]({}){state}", markdown_text(&id.to_string()), id.url())
+}

@@ -1,0 +1,352 @@
+//! One case on one target, in this process: compile, run, compare.
+//!
+//! Stages are announced before they begin, since any of them may be the last thing that this process does.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use super::protocol::Hello;
+use crate::case::Case;
+use crate::compare::{Comparison, Numerics, ReferenceTensor, compare};
+use crate::outcome::{Evidence, Metrics, Outcome, OutcomeKind, Stage};
+use crate::pjrt::{
+    Client, CompileOptions, Device as PjrtDevice, Error, ErrorCode, Executable, ExecuteOptions,
+    LoadedExecutable, Plugin, Program, Topology,
+};
+use crate::store::PluginRecord;
+use crate::target::Target;
+use crate::tensor::Tensor;
+
+/// An opened target.
+pub(super) struct Device {
+    target: Target,
+    kind: Kind,
+}
+
+enum Kind {
+    Runs {
+        client: Client,
+        device: PjrtDevice,
+        numerics: Numerics,
+    },
+    Compiles {
+        plugin: Plugin,
+        topology: Topology,
+    },
+}
+
+/// Where and how a case ended short of a pass.
+struct Stop {
+    kind: OutcomeKind,
+    stage: Stage,
+    message: String,
+    code: Option<String>,
+}
+
+impl Stop {
+    fn new(kind: OutcomeKind, stage: Stage, message: impl ToString) -> Self {
+        Self {
+            kind,
+            stage,
+            message: message.to_string(),
+            code: None,
+        }
+    }
+
+    fn plugin(stage: Stage, error: &Error) -> Self {
+        let code = error.code();
+        let kind = match code {
+            Some(ErrorCode::Unimplemented) => OutcomeKind::Unsupported,
+            Some(ErrorCode::ResourceExhausted) => OutcomeKind::Oom,
+            _ => OutcomeKind::Error,
+        };
+        Self {
+            kind,
+            stage,
+            message: one_line(&error.to_string()),
+            code: code.map(|code| code.to_string()),
+        }
+    }
+}
+
+impl Device {
+    /// Loads the plug-in and opens the target; errors are for the user, in one line.
+    pub(super) fn open(hello: &Hello) -> Result<(Self, PluginRecord), Error> {
+        let plugin = Plugin::load(&hello.plugin)?;
+        let mut record = PluginRecord {
+            target: hello.target.clone(),
+            name: hello.name.clone(),
+            path: hello.plugin.clone(),
+            sha256: hello.sha256.clone(),
+            api_version: plugin.api_version(),
+            platform: String::new(),
+            platform_version: String::new(),
+            stablehlo_version: plugin
+                .stablehlo_version()
+                .map(|[major, minor, patch]| format!("{major}.{minor}.{patch}")),
+            devices: BTreeMap::new(),
+        };
+        let kind = match &hello.target {
+            Target::Aot { generation, slice } => {
+                let name = generation.topology(slice.as_deref());
+                let topology = plugin.create_topology(&name, &hello.options)?;
+                record.platform = topology.platform_name()?;
+                record.platform_version = topology.platform_version()?;
+                for device in topology.devices()? {
+                    *record.devices.entry(device.kind()?).or_default() += 1;
+                }
+                Kind::Compiles { plugin, topology }
+            }
+            Target::Cpu | Target::Tpu | Target::Plugin(_) => {
+                let client = plugin.create_client(&hello.options)?;
+                record.platform = client.platform_name()?;
+                record.platform_version = client.platform_version()?;
+                let mut devices = client.addressable_devices()?;
+                for device in &devices {
+                    *record.devices.entry(device.kind()?).or_default() += 1;
+                }
+                if devices.is_empty() {
+                    return Err(Error::Malformed {
+                        call: "PJRT_Client_AddressableDevices",
+                        what: "no device".to_owned(),
+                    });
+                }
+                Kind::Runs {
+                    device: devices.swap_remove(0),
+                    client,
+                    numerics: Numerics::for_target(&hello.target),
+                }
+            }
+        };
+        // Some plug-ins put their whole build log into the version.
+        record.platform_version = one_line(&record.platform_version);
+        Ok((
+            Self {
+                target: hello.target.clone(),
+                kind,
+            },
+            record,
+        ))
+    }
+
+    /// Never fails: whatever happens, short of the process's death, is an outcome.
+    pub(super) fn execute(
+        &self,
+        case: &Case,
+        reference: Option<&[ReferenceTensor]>,
+        on_stage: &mut dyn FnMut(Stage),
+    ) -> Outcome {
+        let mut metrics = Metrics::default();
+        let ended = match &self.kind {
+            Kind::Compiles { plugin, topology } => {
+                aot_compile(plugin, topology, case, &mut metrics, on_stage).map(|()| Stage::Compile)
+            }
+            Kind::Runs {
+                client,
+                device,
+                numerics,
+            } => run(client, device, case, &mut metrics, on_stage).and_then(|results| {
+                on_stage(Stage::Compare);
+                compare_all(case, &results, reference, numerics, &mut metrics)
+                    .map(|()| Stage::Compare)
+            }),
+        };
+        let (outcome, stage, message, code) = match ended {
+            Ok(stage) => (OutcomeKind::Pass, stage, None, None),
+            Err(stop) => (stop.kind, stop.stage, Some(stop.message), stop.code),
+        };
+        Outcome {
+            case: case.id.clone(),
+            target: self.target.to_string(),
+            evidence: self.target.evidence(),
+            outcome,
+            stage,
+            message,
+            code,
+            metrics,
+            attempts: vec![outcome],
+        }
+    }
+}
+
+/// The outcome of a case that was never handed to a worker.
+pub(super) fn skipped(case: &Case, target: &Target, reason: String) -> Outcome {
+    Outcome {
+        case: case.id.clone(),
+        target: target.to_string(),
+        evidence: target.evidence(),
+        outcome: OutcomeKind::Skipped,
+        stage: Stage::Load,
+        message: Some(reason),
+        code: None,
+        metrics: Metrics::default(),
+        attempts: vec![OutcomeKind::Skipped],
+    }
+}
+
+/// Whether the target runs programs, and so needs references.
+pub(super) fn runs_programs(target: &Target) -> bool {
+    target.evidence() != Evidence::Compile
+}
+
+fn aot_compile(
+    plugin: &Plugin,
+    topology: &Topology,
+    case: &Case,
+    metrics: &mut Metrics,
+    on_stage: &mut dyn FnMut(Stage),
+) -> Result<(), Stop> {
+    on_stage(Stage::Compile);
+    let program = Program::mlir(&case.program);
+    let start = Instant::now();
+    let executable = plugin
+        .compile(topology, &program, &CompileOptions::default())
+        .map_err(|e| Stop::plugin(Stage::Compile, &e))?;
+    metrics.compile_ms = Some(milliseconds(start));
+    measure(&executable, metrics);
+    Ok(())
+}
+
+fn run(
+    client: &Client,
+    device: &PjrtDevice,
+    case: &Case,
+    metrics: &mut Metrics,
+    on_stage: &mut dyn FnMut(Stage),
+) -> Result<Vec<Tensor>, Stop> {
+    on_stage(Stage::Compile);
+    let inputs = generate_inputs(case)?;
+    let start = Instant::now();
+    let executable = client
+        .compile(&Program::mlir(&case.program), &CompileOptions::default())
+        .map_err(|e| Stop::plugin(Stage::Compile, &e))?;
+    metrics.compile_ms = Some(milliseconds(start));
+    on_stage(Stage::Run);
+    let start = Instant::now();
+    let results =
+        execute(client, device, &executable, &inputs).map_err(|e| Stop::plugin(Stage::Run, &e))?;
+    metrics.run_ms = Some(milliseconds(start));
+    Ok(results)
+}
+
+fn generate_inputs(case: &Case) -> Result<Vec<Tensor>, Stop> {
+    let generate = |(operand, spec): (usize, &crate::tensor::InputSpec)| {
+        spec.generate(case.seed, operand).map_err(|e| {
+            let message = format!("{}: input {operand}: {e}", case.origin);
+            Stop::new(OutcomeKind::Error, Stage::Load, message)
+        })
+    };
+    case.inputs.iter().enumerate().map(generate).collect()
+}
+
+/// From host tensors to host tensors, on one device.
+fn execute(
+    client: &Client,
+    device: &PjrtDevice,
+    executable: &LoadedExecutable,
+    inputs: &[Tensor],
+) -> Result<Vec<Tensor>, Error> {
+    let buffers = inputs
+        .iter()
+        .map(|input| client.buffer_from_host(input, device))
+        .collect::<Result<Vec<_>, _>>()?;
+    let results = executable.execute(
+        &[buffers.iter().collect::<Vec<_>>()],
+        &ExecuteOptions::default(),
+    )?;
+    let [results] = <[_; 1]>::try_from(results).map_err(|results| Error::Malformed {
+        call: "PJRT_LoadedExecutable_Execute",
+        what: format!("results for {} devices, not 1", results.len()),
+    })?;
+    results.iter().map(|buffer| buffer.to_host()).collect()
+}
+
+/// Size, memory and cost as far as the plug-in tells: none of them is what a case is about, so none can fail it.
+fn measure(executable: &Executable, metrics: &mut Metrics) {
+    metrics.code_size = executable.code_size().ok();
+    metrics.memory = executable.memory_stats().unwrap_or_default();
+    metrics.cost = executable
+        .cost_analysis()
+        .unwrap_or_default()
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value.as_f64().filter(|v| v.is_finite())?)))
+        .collect();
+}
+
+fn compare_all(
+    case: &Case,
+    results: &[Tensor],
+    reference: Option<&[ReferenceTensor]>,
+    numerics: &Numerics,
+    metrics: &mut Metrics,
+) -> Result<(), Stop> {
+    let fail = |message: String| Stop::new(OutcomeKind::Fail, Stage::Compare, message);
+    let Some(reference) = reference else {
+        return Err(Stop::new(
+            OutcomeKind::Skipped,
+            Stage::Compare,
+            "no reference came with the case",
+        ));
+    };
+    if results.len() != reference.len() || results.len() != case.tolerances.len() {
+        return Err(fail(format!(
+            "{} results, where the reference has {} and the case {} tolerances",
+            results.len(),
+            reference.len(),
+            case.tolerances.len()
+        )));
+    }
+    let mut first = None;
+    for (index, ((got, reference), tolerance)) in results
+        .iter()
+        .zip(reference)
+        .zip(&case.tolerances)
+        .enumerate()
+    {
+        match compare(got, reference, tolerance, numerics) {
+            Ok(comparison) => {
+                if comparison.mismatches > 0 && first.is_none() {
+                    first = Some(describe(index, results.len(), &comparison));
+                }
+                metrics.comparisons.push(comparison);
+            }
+            Err(mismatch) => {
+                first.get_or_insert(format!("{}{mismatch}", result_name(index, results.len())));
+            }
+        }
+    }
+    first.map_or(Ok(()), |message| Err(fail(message)))
+}
+
+fn describe(index: usize, results: usize, comparison: &Comparison) -> String {
+    let mut text = format!(
+        "{}{} of {} elements differ",
+        result_name(index, results),
+        comparison.mismatches,
+        comparison.elements
+    );
+    if let Some(first) = &comparison.first_mismatch {
+        text.push_str(&format!(
+            ", first at {:?}: {}, expected {}",
+            first.index, first.got, first.expected
+        ));
+    }
+    text
+}
+
+fn result_name(index: usize, results: usize) -> String {
+    if results == 1 {
+        String::new()
+    } else {
+        format!("result {index}: ")
+    }
+}
+
+fn milliseconds(start: Instant) -> f64 {
+    // To the microsecond: more digits are noise, and make the journal longer.
+    (start.elapsed().as_secs_f64() * 1e6).round() / 1e3
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}

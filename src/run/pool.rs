@@ -1,0 +1,220 @@
+//! The workers of one target: takes a case, gives back its one final outcome.
+
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::device::{runs_programs, skipped};
+use super::process::{NotReady, Served, Worker, seconds};
+use super::protocol::{Job, Request, WireReference, send};
+use super::{Interrupt, PlannedTarget, Result, RunError};
+use crate::case::Case;
+use crate::compare::ReferenceTensor;
+use crate::outcome::{Metrics, Outcome, OutcomeKind, Stage};
+use crate::store::PluginRecord;
+
+#[derive(Debug, Clone)]
+pub struct RunOptions {
+    /// Cases at the same time, over all targets.
+    pub jobs: usize,
+    /// For one attempt at one case.
+    pub timeout: Duration,
+    /// For a plug-in to load and open its device.
+    pub startup_timeout: Duration,
+    /// Further attempts at a case that crashed, timed out, failed or met an error.
+    pub retries: usize,
+    /// The `tpu-parity` binary, started as `<program> worker …`.
+    pub program: PathBuf,
+    /// A worker is replaced after this many cases, since plug-ins leak.
+    pub cases_per_worker: usize,
+    /// And when it holds this many bytes.
+    pub memory_per_worker: u64,
+}
+
+impl RunOptions {
+    /// Defaults; `program` is usually `std::env::current_exe()`.
+    pub fn new(program: PathBuf) -> Self {
+        Self {
+            jobs: std::thread::available_parallelism().map_or(1, usize::from),
+            timeout: Duration::from_secs(60),
+            startup_timeout: Duration::from_secs(120),
+            retries: 0,
+            program,
+            cases_per_worker: 1000,
+            memory_per_worker: 4 << 30,
+        }
+    }
+}
+
+/// What a case is compared against: the reference's results, or why there are none, for which the case is skipped on
+/// targets that run it.
+pub type Reference = std::result::Result<Vec<ReferenceTensor>, String>;
+
+/// Shared between threads; each [`Pool::run`] holds one worker.
+pub struct Pool {
+    target: PlannedTarget,
+    options: RunOptions,
+    record: PluginRecord,
+    idle: Mutex<Vec<Worker>>,
+}
+
+/// How often a worker's memory is looked at, in cases.
+const MEMORY_GLANCE: usize = 16;
+
+impl Pool {
+    /// Starts a first worker. That the plug-in does not load, even at a second try, is an error here and not the outcome
+    /// of each case. `Ok(None)`: interrupted.
+    pub fn start(
+        target: PlannedTarget,
+        options: RunOptions,
+        interrupt: &Interrupt,
+    ) -> Result<Option<Self>> {
+        Ok(
+            start_worker(&target, &options, interrupt)?.map(|worker| Self {
+                record: worker.record.clone(),
+                idle: Mutex::new(vec![worker]),
+                target,
+                options,
+            }),
+        )
+    }
+
+    pub fn target(&self) -> &PlannedTarget {
+        &self.target
+    }
+
+    /// The plug-in as it described itself.
+    pub fn record(&self) -> &PluginRecord {
+        &self.record
+    }
+
+    /// Whether cases need a reference here.
+    pub fn needs_reference(&self) -> bool {
+        runs_programs(&self.target.target)
+    }
+
+    /// Ends the idle workers.
+    pub fn retire(&self) {
+        self.idle().clear();
+    }
+
+    /// Runs one case, again as often as `retries` allows. `Ok(None)`: interrupted before there was a final outcome.
+    /// Errors mean that no worker can be had any more.
+    pub fn run(
+        &self,
+        case: &Case,
+        reference: Option<&Reference>,
+        interrupt: &Interrupt,
+    ) -> Result<Option<Outcome>> {
+        let reference = match reference {
+            _ if !self.needs_reference() => None,
+            Some(Ok(tensors)) => Some(tensors.iter().map(WireReference::from).collect()),
+            Some(Err(reason)) => {
+                return Ok(Some(skipped(case, &self.target.target, reason.clone())));
+            }
+            None => {
+                let reason = "no reference was given".to_owned();
+                return Ok(Some(skipped(case, &self.target.target, reason)));
+            }
+        };
+        let job = Request::Job(Box::new(Job {
+            case: case.clone(),
+            reference,
+        }));
+        let mut line = Vec::new();
+        send(&mut line, &job).map_err(RunError::Worker)?;
+
+        let mut attempts = Vec::new();
+        loop {
+            let Some(mut outcome) = self.attempt(case, &line, interrupt)? else {
+                return Ok(None);
+            };
+            attempts.push(outcome.outcome);
+            let again = matches!(
+                outcome.outcome,
+                OutcomeKind::Crash | OutcomeKind::Timeout | OutcomeKind::Fail | OutcomeKind::Error
+            );
+            if !again || attempts.len() > self.options.retries {
+                outcome.attempts = attempts;
+                return Ok(Some(outcome));
+            }
+        }
+    }
+
+    fn attempt(&self, case: &Case, job: &[u8], interrupt: &Interrupt) -> Result<Option<Outcome>> {
+        let ended = |kind, stage, message| Outcome {
+            outcome: kind,
+            stage,
+            metrics: Metrics::default(),
+            ..skipped(case, &self.target.target, message)
+        };
+        // A worker may have died while idle, of what an earlier case left behind: that is not this case's fault. One that
+        // was started for this case, and dies before it takes the case up, is.
+        for last in [false, true] {
+            let idle = if last { None } else { self.idle().pop() };
+            let worker = match idle {
+                Some(worker) => Some(worker),
+                None => start_worker(&self.target, &self.options, interrupt)?,
+            };
+            let Some(mut worker) = worker else {
+                return Ok(None);
+            };
+            match worker.serve(job, self.options.timeout, interrupt) {
+                Served::Done(outcome) => {
+                    self.give_back(worker);
+                    return Ok(Some(*outcome));
+                }
+                Served::Died { stage, message } => {
+                    return Ok(Some(ended(OutcomeKind::Crash, stage, message)));
+                }
+                Served::TimedOut { stage } => {
+                    let message = format!(
+                        "no result after {}, in stage {stage}; killed",
+                        seconds(self.options.timeout)
+                    );
+                    return Ok(Some(ended(OutcomeKind::Timeout, stage, message)));
+                }
+                Served::Stopped => return Ok(None),
+                Served::NotTaken => {}
+            }
+        }
+        let message = "the worker died before it took the case up".to_owned();
+        Ok(Some(ended(OutcomeKind::Crash, Stage::Load, message)))
+    }
+
+    fn give_back(&self, worker: Worker) {
+        let tired = worker.served >= self.options.cases_per_worker
+            || worker.served % MEMORY_GLANCE == 0
+                && worker
+                    .resident()
+                    .is_some_and(|bytes| bytes > self.options.memory_per_worker);
+        if !tired {
+            self.idle().push(worker);
+        }
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Worker>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Two tries. `Ok(None)`: interrupted.
+fn start_worker(
+    target: &PlannedTarget,
+    options: &RunOptions,
+    interrupt: &Interrupt,
+) -> Result<Option<Worker>> {
+    let mut reason = String::new();
+    for _ in 0..2 {
+        let started = Worker::start(&options.program, target, options.startup_timeout, interrupt)?;
+        match started {
+            Ok(worker) => return Ok(Some(worker)),
+            Err(NotReady::Stopped) => return Ok(None),
+            Err(NotReady::Refused(why)) => reason = why,
+        }
+    }
+    Err(RunError::TargetDoesNotStart {
+        target: target.target.clone(),
+        reason,
+    })
+}

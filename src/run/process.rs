@@ -1,0 +1,330 @@
+//! A worker process as its supervisor sees it: started, given cases, watched, and killed when it hangs.
+
+use std::io::{self, BufReader, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::protocol::{Hello, Request, Response, receive, send};
+use super::stderr::StderrTail;
+use super::{Interrupt, PlannedTarget, Result, RunError};
+use crate::outcome::{Outcome, Stage};
+use crate::store::PluginRecord;
+
+/// How often a waiting lane looks whether it is to stop.
+const GLANCE: Duration = Duration::from_millis(50);
+/// How long a dead worker's standard error may take to close: a grandchild can hold it open for ever.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// A worker that is ready for cases. Dropping it kills it.
+pub(super) struct Worker {
+    process: Process,
+    pub(super) record: PluginRecord,
+    /// Cases served.
+    pub(super) served: usize,
+}
+
+/// What came of a case that was given to a worker.
+pub(super) enum Served {
+    Done(Box<Outcome>),
+    /// The process is gone, or talks nonsense and was killed.
+    Died {
+        stage: Stage,
+        message: String,
+    },
+    /// The process was gone before it took the case up.
+    NotTaken,
+    TimedOut {
+        stage: Stage,
+    },
+    Stopped,
+}
+
+/// Why a worker is not ready.
+pub(super) enum NotReady {
+    /// In the plug-in's or the system's words.
+    Refused(String),
+    Stopped,
+}
+
+struct Process {
+    child: Child,
+    input: Option<ChildStdin>,
+    responses: Receiver<io::Result<Response>>,
+    stderr: Arc<StderrTail>,
+    stderr_closed: Receiver<()>,
+}
+
+impl Worker {
+    /// Starts a process, has it load the plug-in, and waits until it is ready.
+    pub(super) fn start(
+        program: &Path,
+        target: &PlannedTarget,
+        timeout: Duration,
+        interrupt: &Interrupt,
+    ) -> Result<std::result::Result<Self, NotReady>> {
+        let mut process = Process::spawn(program)?;
+        let hello = Request::Hello(Hello {
+            target: target.target.clone(),
+            plugin: target.plugin.clone(),
+            name: target.name.clone(),
+            sha256: target.sha256.clone(),
+            options: target.options.clone(),
+        });
+        let mut line = Vec::new();
+        send(&mut line, &hello).map_err(RunError::Worker)?;
+        // A failed write shows in the answer: the pipe is closed.
+        let _ = process.write(&line);
+        let refused = match process.next(Instant::now() + timeout, interrupt) {
+            Next::Response(Response::Ready(record)) => {
+                return Ok(Ok(Self {
+                    process,
+                    record,
+                    served: 0,
+                }));
+            }
+            Next::Response(Response::Refused(reason)) => reason,
+            Next::Response(_) => "its worker answered out of turn".to_owned(),
+            Next::Closed => format!("while it loaded, the worker {}", process.bury(0)),
+            Next::Nonsense(error) => format!("its worker wrote nonsense: {error}"),
+            Next::TimedOut => format!("it was not ready after {}", seconds(timeout)),
+            Next::Stopped => return Ok(Err(NotReady::Stopped)),
+        };
+        Ok(Err(NotReady::Refused(refused)))
+    }
+
+    /// Gives the worker one case, as a line that is a `Request::Job`, and waits for what comes of it. After anything but
+    /// `Done` the worker is of no further use.
+    pub(super) fn serve(&mut self, job: &[u8], timeout: Duration, interrupt: &Interrupt) -> Served {
+        let mark = self.process.stderr.position();
+        if self.process.write(job).is_err() {
+            return Served::NotTaken;
+        }
+        let deadline = Instant::now() + timeout;
+        let mut taken = None;
+        loop {
+            match self.process.next(deadline, interrupt) {
+                Next::Response(Response::Stage(stage)) => taken = Some(stage),
+                Next::Response(Response::Done(outcome)) => {
+                    self.served += 1;
+                    return Served::Done(outcome);
+                }
+                Next::Response(Response::Ready(_) | Response::Refused(_)) => {
+                    return self.died(taken, "its worker answered out of turn".to_owned());
+                }
+                Next::Nonsense(error) => {
+                    return self.died(taken, format!("its worker wrote nonsense: {error}"));
+                }
+                Next::Closed if taken.is_none() => return Served::NotTaken,
+                Next::Closed => {
+                    let message = self.process.bury(mark);
+                    return self.died(taken, message);
+                }
+                Next::TimedOut => {
+                    self.process.kill();
+                    return Served::TimedOut {
+                        stage: taken.unwrap_or(Stage::Load),
+                    };
+                }
+                Next::Stopped => return Served::Stopped,
+            }
+        }
+    }
+
+    fn died(&self, stage: Option<Stage>, message: String) -> Served {
+        Served::Died {
+            stage: stage.unwrap_or(Stage::Load),
+            message,
+        }
+    }
+
+    /// Resident memory in bytes, where the system tells.
+    pub(super) fn resident(&self) -> Option<u64> {
+        let status =
+            std::fs::read_to_string(format!("/proc/{}/status", self.process.child.id())).ok()?;
+        let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
+        let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+        Some(kib * 1024)
+    }
+}
+
+enum Next {
+    Response(Response),
+    /// The process closed its end: it is dead, or about to be.
+    Closed,
+    Nonsense(io::Error),
+    TimedOut,
+    Stopped,
+}
+
+impl Process {
+    fn spawn(program: &Path) -> Result<Self> {
+        let mut child = spawner::spawn(program.to_owned()).map_err(|source| RunError::Spawn {
+            program: program.to_owned(),
+            source,
+        })?;
+        let input = child.stdin.take();
+        let (sender, responses) = mpsc::channel();
+        if let Some(output) = child.stdout.take() {
+            thread::spawn(move || {
+                let mut output = BufReader::new(output);
+                let mut line = Vec::new();
+                while let Some(message) = receive(&mut output, &mut line).transpose() {
+                    if sender.send(message).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+        let stderr = Arc::new(StderrTail::default());
+        let (closed, stderr_closed) = mpsc::channel();
+        if let Some(from) = child.stderr.take() {
+            let stderr = Arc::clone(&stderr);
+            thread::spawn(move || {
+                stderr.drain(from);
+                let _ = closed.send(());
+            });
+        }
+        Ok(Self {
+            child,
+            input,
+            responses,
+            stderr,
+            stderr_closed,
+        })
+    }
+
+    fn write(&mut self, line: &[u8]) -> io::Result<()> {
+        match &mut self.input {
+            Some(input) => input.write_all(line),
+            None => Err(io::ErrorKind::BrokenPipe.into()),
+        }
+    }
+
+    fn next(&mut self, deadline: Instant, interrupt: &Interrupt) -> Next {
+        loop {
+            if interrupt.is_raised() {
+                return Next::Stopped;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Next::TimedOut;
+            }
+            match self.responses.recv_timeout(left.min(GLANCE)) {
+                Ok(Ok(response)) => return Next::Response(response),
+                Ok(Err(error)) => return Next::Nonsense(error),
+                Err(RecvTimeoutError::Disconnected) => return Next::Closed,
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+
+    /// Waits for a process that closed its pipes, and says how it ended and why.
+    fn bury(&mut self, mark: u64) -> String {
+        let ended = match self.wait_briefly() {
+            Some(status) => describe(status),
+            None => {
+                self.kill();
+                "closed its pipe and was killed".to_owned()
+            }
+        };
+        let _ = self.stderr_closed.recv_timeout(LAST_WORDS);
+        match self.stderr.cause_since(mark) {
+            Some(cause) => format!("{ended}: {cause}"),
+            None => ended,
+        }
+    }
+
+    fn wait_briefly(&mut self) -> Option<ExitStatus> {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) => return Some(status),
+                Ok(None) if Instant::now() < deadline => thread::sleep(Duration::from_millis(1)),
+                _ => return None,
+            }
+        }
+    }
+
+    fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // A worker holds nothing worth an orderly end, and some plug-ins hang in their destructors.
+        self.kill();
+    }
+}
+
+pub(super) fn seconds(duration: Duration) -> String {
+    format!("{} s", duration.as_secs_f64())
+}
+
+fn describe(status: ExitStatus) -> String {
+    match (status.signal(), status.code()) {
+        (Some(signal), _) => format!("killed by {}", signal_name(signal)),
+        (None, Some(code)) => format!("exited with status {code}"),
+        (None, None) => "ended".to_owned(),
+    }
+}
+
+fn signal_name(signal: i32) -> String {
+    let name = match signal {
+        libc::SIGABRT => "SIGABRT",
+        libc::SIGBUS => "SIGBUS",
+        libc::SIGFPE => "SIGFPE",
+        libc::SIGILL => "SIGILL",
+        libc::SIGINT => "SIGINT",
+        libc::SIGKILL => "SIGKILL",
+        libc::SIGSEGV => "SIGSEGV",
+        libc::SIGSYS => "SIGSYS",
+        libc::SIGTERM => "SIGTERM",
+        libc::SIGTRAP => "SIGTRAP",
+        other => return format!("signal {other}"),
+    };
+    name.to_owned()
+}
+
+/// Starts all workers from one thread that lives as long as this process: the kernel's parent-death signal comes when
+/// the *thread* that started a process ends, and lanes come and go.
+mod spawner {
+    use super::*;
+
+    type Order = (PathBuf, Sender<io::Result<Child>>);
+
+    pub(super) fn spawn(program: PathBuf) -> io::Result<Child> {
+        static ORDERS: OnceLock<Sender<Order>> = OnceLock::new();
+        let orders = ORDERS.get_or_init(|| {
+            let (sender, orders) = mpsc::channel::<Order>();
+            thread::spawn(move || {
+                for (program, answer) in orders {
+                    let _ = answer.send(start(&program));
+                }
+            });
+            sender
+        });
+        let (answer, child) = mpsc::channel();
+        let gone = || io::Error::other("the thread that starts workers is gone");
+        orders.send((program, answer)).map_err(|_| gone())?;
+        child.recv().map_err(|_| gone())?
+    }
+
+    fn start(program: &Path) -> io::Result<Child> {
+        Command::new(program)
+            .arg("worker")
+            .arg(std::process::id().to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            // Ctrl-C in a terminal goes to the whole foreground group; it is the supervisor's to answer.
+            .process_group(0)
+            .spawn()
+    }
+}

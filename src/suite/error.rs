@@ -1,0 +1,56 @@
+//! What can be wrong with suite files and with selections of cases; each message is one line with its remedy.
+
+use std::fmt;
+
+use crate::case::Origin;
+
+/// `suites/stablehlo/x.toml:LINE: case ID: what, remedy`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct SuiteError {
+    pub origin: Origin,
+    /// The id of the case, or as much of it as is known.
+    pub case: Option<String>,
+    pub what: String,
+    pub remedy: String,
+}
+
+impl fmt::Display for SuiteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.origin)?;
+        if let Some(case) = &self.case {
+            write!(f, "case {case}: ")?;
+        }
+        write!(f, "{}; {}", one_line(&self.what), one_line(&self.remedy))
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Every error found in the suite files, one a line; never empty.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct SuiteErrors(pub Vec<SuiteError>);
+
+impl fmt::Display for SuiteErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, error) in self.0.iter().enumerate() {
+            if index > 0 {
+                f.write_str("\n")?;
+            }
+            write!(f, "{error}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Why a selection of cases is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SelectError {
+    #[error("'{glob}' is not a glob: {reason}; see `tpu-parity list --help`")]
+    BadGlob { glob: String, reason: String },
+    #[error("'{glob}' selects no case; {remedy}")]
+    NoMatch { glob: String, remedy: String },
+    #[error("--exclude leaves no case of the selection; drop one of: {}", excludes.join(" "))]
+    AllExcluded { excludes: Vec<String> },
+}

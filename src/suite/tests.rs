@@ -1,0 +1,389 @@
+//! Behaviour of the loader as a whole: what it accepts, and that each error names file, line, case and remedy.
+
+use std::path::Path;
+
+use super::*;
+use crate::case::ReferenceProgram;
+use crate::compare::{Precision, Tolerance};
+use crate::tensor::{Domain, ElementType};
+
+const HEADER: &str = "suite = \"s\"\nfamily = \"f\"\n";
+
+const ADD: &str = r#"
+[[op]]
+name = "add"
+t = ["f32", "bf16", "i32"]
+where = "not (t == 'i32' and variant == 'big')"
+tolerance = { ulp = { bf16 = 2, default = 1 } }
+program = '''
+func.func @main(%x: {{ tensor(shape, t) }}) -> {{ tensor(shape, t) }} {
+  %c = stablehlo.constant dense<{{ lit(t, 3) }}> : {{ tensor(shape, t) }}
+  %0 = stablehlo.add %x, %c : {{ tensor(shape, t) }}
+  return %0 : {{ tensor(shape, t) }}
+}
+'''
+[[op.inputs]]
+t = "t"
+shape = "shape"
+domain = "$domain"
+[op.bind]
+domain = "any"
+[op.variant.small]
+shape = [2]
+[op.variant.big]
+shape = [64, 2]
+domain = { uniform = [-1, 1.5] }
+"#;
+
+/// Loads one file `s/f.toml` holding `HEADER` and `body`; line 3 is the first of the body.
+fn load_body(body: &str) -> Result<Vec<Case>, SuiteErrors> {
+    load_text(&format!("{HEADER}{body}"))
+}
+
+fn load_text(text: &str) -> Result<Vec<Case>, SuiteErrors> {
+    let family = document::parse(text, Path::new("suites/s/f.toml"))?;
+    let cases = expand::expand(&family)?;
+    let errors = duplicates(&cases);
+    if errors.is_empty() {
+        Ok(cases)
+    } else {
+        Err(SuiteErrors(errors))
+    }
+}
+
+#[track_caller]
+fn refused(result: Result<Vec<Case>, SuiteErrors>, parts: &[&str]) {
+    let errors = result.expect_err("the file is accepted");
+    let message = errors.to_string();
+    assert_eq!(errors.0.len(), 1, "{message}");
+    assert_eq!(message.lines().count(), 1, "{message}");
+    for part in parts {
+        assert!(message.contains(part), "no '{part}' in: {message}");
+    }
+}
+
+#[test]
+fn a_grid_becomes_cases_with_stable_ids() {
+    let cases = load_body(ADD).unwrap();
+    let ids: Vec<&str> = cases.iter().map(|case| case.id.as_str()).collect();
+    assert_eq!(
+        ids,
+        [
+            "s/add/f32/small",
+            "s/add/f32/big",
+            "s/add/bf16/small",
+            "s/add/bf16/big",
+            "s/add/i32/small"
+        ]
+    );
+    let big = &cases[3];
+    assert_eq!(big.origin.to_string(), "suites/s/f.toml:24");
+    assert_eq!(big.inputs[0].element_type, ElementType::BF16);
+    assert_eq!(big.inputs[0].shape, [64, 2]);
+    assert_eq!(big.inputs[0].domain, Domain::Uniform { lo: -1.0, hi: 1.5 });
+    assert_eq!(big.tolerances, [Tolerance::Ulp(2.0)]);
+    assert_eq!(cases[4].tolerances, [Tolerance::Exact]);
+}
+
+#[test]
+fn the_widened_program_is_the_same_in_f64() {
+    let cases = load_body(ADD).unwrap();
+    let ReferenceProgram::Widened(widened) = &cases[2].reference_program else {
+        panic!("not widened");
+    };
+    assert!(cases[2].program.contains("tensor<2xbf16>"));
+    assert_eq!(*widened, cases[2].program.replace("bf16", "f64"));
+}
+
+/// The seed's definition, computed with the b3sum tool's algorithm outside the loader.
+#[test]
+fn a_seed_depends_on_the_file_seed_and_the_id_alone() {
+    let one = load_body(ADD).unwrap();
+    let two = load_text(&format!("seed = 2\n{HEADER}{ADD}")).unwrap();
+    let moved = load_body(&ADD.replace("t = [\"f32\", ", "t = [")).unwrap();
+    assert_ne!(one[0].seed, two[0].seed);
+    assert_ne!(one[0].seed, one[1].seed);
+    assert_eq!(one[2].seed, moved[0].seed);
+    let hash = blake3::hash(b"1/s/add/f32/small");
+    assert_eq!(one[0].seed.to_le_bytes(), hash.as_bytes()[..8]);
+}
+
+#[test]
+fn an_axis_value_may_carry_bindings() {
+    let body = ADD
+        .replace("name = \"add\"", "name = \"add\"\naxes = [\"p\", \"t\", \"variant\"]\np = [{ id = \"HIGH\", n = 4 }, { id = \"default\", n = 5 }]")
+        .replace(
+            "{ ulp = { bf16 = 2, default = 1 } }",
+            "{ accumulate = \"n * shape[0]\", accumulator = \"f32\", precision = \"p\" }",
+        );
+    let cases = load_body(&body).unwrap();
+    assert_eq!(cases[0].id.as_str(), "s/add/high/f32/small");
+    assert_eq!(
+        cases[0].tolerances,
+        [Tolerance::Accumulate {
+            terms: 8,
+            accumulator: ElementType::F32,
+            precision: Some(Precision::High)
+        }]
+    );
+}
+
+#[test]
+fn malformed_toml_names_the_line() {
+    refused(
+        load_body("[[op]\nname = 1\n"),
+        &["suites/s/f.toml:3: ", "not TOML", "correct the syntax"],
+    );
+}
+
+#[test]
+fn an_unknown_key_names_the_known_ones() {
+    refused(
+        load_body(&ADD.replace("where =", "wher =")),
+        &["suites/s/f.toml:7: case s/add: unknown key 'wher'", "where"],
+    );
+    refused(
+        load_body(&ADD.replace("domain = \"$domain\"", "domian = \"any\"")),
+        &[
+            "suites/s/f.toml:19: case s/add: unknown key 'domian'",
+            "domain",
+        ],
+    );
+    refused(
+        load_text(&format!("sed = 1\n{HEADER}{ADD}")),
+        &["suites/s/f.toml:1: unknown key 'sed'", "seed"],
+    );
+}
+
+#[test]
+fn an_undefined_variable_names_the_line_within_the_template() {
+    let errors = load_body(&ADD.replace("lit(t, 3)", "lit(t, init)")).unwrap_err();
+    let message = errors.0[0].to_string();
+    for part in [
+        "suites/s/f.toml:11: case s/add/f32/small: template: ",
+        "undefined",
+        "init",
+        "bind the name",
+    ] {
+        assert!(message.contains(part), "{message}");
+    }
+    assert_eq!(errors.0.len(), 5, "every case reports its own");
+}
+
+#[test]
+fn a_template_that_does_not_parse_names_its_line() {
+    refused(
+        load_body(&ADD.replace("lit(t, 3)", "lit(t, ")),
+        &["suites/s/f.toml:11: case s/add: template: ", "correct"],
+    );
+}
+
+#[test]
+fn duplicate_ids_name_both_places() {
+    let twice = format!("{ADD}{}", ADD.replace("\"f32\", \"bf16\", ", ""));
+    refused(
+        load_body(&twice),
+        &[
+            "suites/s/f.toml:46: case s/add/i32/small: ",
+            "already taken by suites/s/f.toml:22",
+            "rename",
+        ],
+    );
+}
+
+#[test]
+fn an_axis_without_values_is_refused() {
+    refused(
+        load_body(&ADD.replace("t = [\"f32\", \"bf16\", \"i32\"]", "t = []")),
+        &[
+            "suites/s/f.toml:6: case s/add: axis 't' has no values",
+            "add `t = [..]`",
+        ],
+    );
+    refused(
+        load_body(&ADD.replace(
+            "name = \"add\"",
+            "name = \"add\"\naxes = [\"t\", \"kind\", \"variant\"]",
+        )),
+        &[
+            "suites/s/f.toml:4: case s/add: axis 'kind' has no values",
+            "add `kind = [..]`",
+        ],
+    );
+    let (without, _) = ADD.split_once("[op.variant.small]").unwrap();
+    refused(
+        load_body(without),
+        &[
+            "suites/s/f.toml:4: case s/add: axis 'variant' has no values",
+            "[op.variant.<name>]",
+        ],
+    );
+}
+
+#[test]
+fn a_bad_domain_is_refused() {
+    let one = ADD.replace("\"f32\", \"bf16\", ", "");
+    refused(
+        load_body(&one.replace("domain = \"any\"", "domain = \"anything\"")),
+        &[
+            "suites/s/f.toml:16: case s/add/i32/small: ",
+            "\"anything\" is not a domain",
+            "write any, ",
+        ],
+    );
+    refused(
+        load_body(&one.replace("domain = \"any\"", "domain = \"unit\"")),
+        &[
+            "suites/s/f.toml:16: case s/add/i32/small: ",
+            "impossible for i32",
+            "choose another",
+        ],
+    );
+}
+
+#[test]
+fn a_bad_shape_is_refused() {
+    refused(
+        load_body(
+            &ADD.replace("\"f32\", \"bf16\", ", "")
+                .replace("shape = \"shape\"", "shape = [2, -1]"),
+        ),
+        &[
+            "suites/s/f.toml:16: case s/add/i32/small: ",
+            "[2, -1] is not a list of sizes",
+            "write a list",
+        ],
+    );
+}
+
+#[test]
+fn inputs_that_are_not_the_programs_parameters_are_refused() {
+    let one = ADD.replace("\"f32\", \"bf16\", ", "");
+    refused(
+        load_body(&one.replace("shape = \"shape\"", "shape = [3]")),
+        &[
+            "suites/s/f.toml:16: case s/add/i32/small: ",
+            "i32 [3]",
+            "i32 [2]",
+            "agree",
+        ],
+    );
+    refused(
+        load_body(
+            &one.replace("@main(", "@main(%y: tensor<i32>, ")
+                .replace("shape = \"shape\"", "shape = []"),
+        ),
+        &[
+            "1 inputs for a program of 2 parameters",
+            "one [[op.inputs]] per parameter",
+        ],
+    );
+}
+
+#[test]
+fn a_bad_tolerance_is_refused() {
+    for (written, what) in [
+        ("\"close\"", "is not a tolerance"),
+        ("{ ulp = -1 }", "not a number from 0"),
+        ("{ ulp = { bf16 = 1 } }", "no entry for i32 and no default"),
+        ("{ ulp = 1, norm = 2 }", "needs one of"),
+        ("{ rtol = 1 }", "unknown key 'rtol'"),
+        ("[\"exact\", \"exact\"]", "2 tolerances for 1 results"),
+    ] {
+        let body = ADD
+            .replace("\"f32\", \"bf16\", ", "")
+            .replace("{ ulp = { bf16 = 2, default = 1 } }", written);
+        refused(
+            load_body(&body),
+            &[
+                "suites/s/f.toml:8: case s/add/i32/small: ",
+                what,
+                "write \"exact\"",
+            ],
+        );
+    }
+}
+
+#[test]
+fn an_unknown_element_type_is_refused() {
+    refused(
+        load_body(&ADD.replace("\"bf16\"", "\"bf17\"")),
+        &[
+            "suites/s/f.toml:6: case s/add: unknown element type 'bf17'",
+            "the types are",
+        ],
+    );
+}
+
+#[test]
+fn a_file_in_the_wrong_place_is_refused() {
+    refused(
+        load_text(&format!("suite = \"other\"\nfamily = \"f\"\n{ADD}")),
+        &[
+            "suites/s/f.toml:1: suite is 'other'",
+            "write `suite = \"s\"`",
+        ],
+    );
+}
+
+#[test]
+fn all_errors_of_all_files_come_together() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = root.path().join("suites/s");
+    std::fs::create_dir_all(&dir).unwrap();
+    std::fs::create_dir_all(root.path().join("suites/expectations")).unwrap();
+    std::fs::write(root.path().join("suites/expectations/x.toml"), "no suite").unwrap();
+    std::fs::write(
+        dir.join("f.toml"),
+        format!("{HEADER}{}", ADD.replace("where", "when")),
+    )
+    .unwrap();
+    std::fs::write(dir.join("g.toml"), "= 1").unwrap();
+    let errors = load(&root.path().join("suites")).unwrap_err().to_string();
+    let lines: Vec<&str> = errors.lines().collect();
+    assert_eq!(lines.len(), 2, "{errors}");
+    assert!(lines[0].starts_with("suites/s/f.toml:7: "), "{errors}");
+    assert!(lines[1].starts_with("suites/s/g.toml:1: "), "{errors}");
+}
+
+#[test]
+fn globs_stay_within_a_part_unless_doubled() {
+    let cases = load_body(ADD).unwrap();
+    let ids = |selects: &[&str], excludes: &[&str]| {
+        let own = |globs: &[&str]| {
+            globs
+                .iter()
+                .map(|glob| (*glob).to_owned())
+                .collect::<Vec<_>>()
+        };
+        select(cases.clone(), &own(selects), &own(excludes))
+            .map(|cases| {
+                cases
+                    .iter()
+                    .map(|case| case.id.to_string())
+                    .collect::<Vec<_>>()
+            })
+            .map_err(|error| error.to_string())
+    };
+    assert_eq!(ids(&[], &[]).unwrap().len(), 5);
+    assert_eq!(
+        ids(&["s/add/*/big"], &[]).unwrap(),
+        ["s/add/f32/big", "s/add/bf16/big"]
+    );
+    assert_eq!(ids(&["s/**"], &["**/big"]).unwrap().len(), 3);
+    assert_eq!(ids(&["s/add/{f32,i32}/small"], &[]).unwrap().len(), 2);
+    let nothing = ids(&["s/*"], &[]).unwrap_err();
+    assert!(
+        nothing.contains("'s/*' selects no case; 's/*/**' selects"),
+        "{nothing}"
+    );
+    let nothing = ids(&["s/sub/**"], &[]).unwrap_err();
+    assert!(
+        nothing.contains("`tpu-parity list --format ids`"),
+        "{nothing}"
+    );
+    let bad = ids(&["s/[a"], &[]).unwrap_err();
+    assert!(bad.contains("'s/[a' is not a glob"), "{bad}");
+    let all = ids(&["s/**"], &["s/**"]).unwrap_err();
+    assert!(all.contains("leaves no case"), "{all}");
+}

@@ -1,0 +1,178 @@
+//! What each issue costs: the cases that it blocks, from the expectations and the verdicts of a run, and the headline.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::issues::IssueCounts;
+use super::{
+    Expectation, Issue, IssueLedger, IssueState, Judgement, Totals, Verdict, VerdictKind, thousands,
+};
+use crate::case::CaseId;
+use crate::outcome::Evidence;
+
+pub const SCHEMA: &str = "tpu-parity/issues/1";
+
+#[derive(Debug, Clone, Serialize)]
+pub struct IssueStatus {
+    pub schema: &'static str,
+    /// The run whose outcomes are counted, if there is one.
+    pub run: Option<String>,
+    pub counts: IssueCounts,
+    /// One per target: figures of different evidence are never added up.
+    pub headlines: Vec<Headline>,
+    /// Those that block most cases first.
+    pub issues: Vec<Impact>,
+    /// Expectations that name no issue.
+    pub untracked: Vec<Untracked>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct Headline {
+    pub target: String,
+    pub evidence: Evidence,
+    pub tests: usize,
+    pub pass_rate: Option<f64>,
+    pub text: String,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct Impact {
+    #[serde(flatten)]
+    pub issue: Issue,
+    pub url: String,
+    pub blocks: Vec<Blocked>,
+    /// Cases that an expectation with this issue names, and that pass.
+    pub passing: usize,
+    /// The issue is fixed, and cases that name it still fail.
+    pub fixed_upstream_still_failing: bool,
+    /// Where the expectations stand that name it, as `aot.toml:12`.
+    pub expectations: Vec<String>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct Untracked {
+    pub expectation: String,
+    pub cases: String,
+    pub targets: String,
+    pub reason: String,
+    pub blocks: Vec<Blocked>,
+}
+
+/// The known failures on one target.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Blocked {
+    pub target: String,
+    pub evidence: Evidence,
+    pub cases: Vec<CaseId>,
+}
+
+/// What is known of a failure whose issue is said to be fixed.
+pub const STILL_FAILING: &str = "fixed upstream, still failing here";
+
+/// `run` is the judgement of a run and the run's id; without one the ledger alone is shown.
+pub fn issue_status(
+    run: Option<(&str, &Judgement)>,
+    expectations: &[Expectation],
+    ledger: &IssueLedger,
+) -> IssueStatus {
+    let verdicts = run.map_or(&[][..], |(_, judgement)| &judgement.verdicts);
+    let mut issues: Vec<Impact> = ledger
+        .iter()
+        .map(|issue| impact(issue, verdicts, expectations))
+        .collect();
+    issues.sort_by_key(|impact| std::cmp::Reverse(impact.blocked()));
+    let untracked = expectations
+        .iter()
+        .enumerate()
+        .filter(|(_, entry)| entry.issue.is_none())
+        .map(|(index, entry)| Untracked {
+            expectation: entry.place(),
+            cases: entry.cases.clone(),
+            targets: entry.targets.clone(),
+            reason: entry.reason.clone(),
+            blocks: blocked(verdicts, |i| i == index),
+        })
+        .collect();
+    IssueStatus {
+        schema: SCHEMA,
+        run: run.map(|(id, _)| id.to_owned()),
+        counts: ledger.counts(),
+        headlines: run.map_or_else(Vec::new, |(_, judgement)| headlines(judgement, ledger)),
+        issues,
+        untracked,
+    }
+}
+
+fn impact(issue: &Issue, verdicts: &[Verdict], expectations: &[Expectation]) -> Impact {
+    let names = |index: usize| expectations[index].issue.as_ref() == Some(&issue.id);
+    let blocks = blocked(verdicts, names);
+    let passing = verdicts
+        .iter()
+        .filter(|v| v.kind == VerdictKind::Fixed && v.expectation.is_some_and(names))
+        .count();
+    Impact {
+        url: issue.url(),
+        passing,
+        fixed_upstream_still_failing: issue.state == IssueState::Fixed && !blocks.is_empty(),
+        blocks,
+        expectations: expectations
+            .iter()
+            .filter(|entry| entry.issue.as_ref() == Some(&issue.id))
+            .map(Expectation::place)
+            .collect(),
+        issue: issue.clone(),
+    }
+}
+
+/// The known failures whose expectation is one of `chosen`, by target.
+pub fn blocked(verdicts: &[Verdict], chosen: impl Fn(usize) -> bool) -> Vec<Blocked> {
+    let mut by_target: BTreeMap<(&str, Evidence), Blocked> = BTreeMap::new();
+    for verdict in verdicts {
+        if verdict.kind == VerdictKind::Known && verdict.expectation.is_some_and(&chosen) {
+            by_target
+                .entry((&verdict.target, verdict.evidence))
+                .or_insert_with(|| Blocked {
+                    target: verdict.target.clone(),
+                    evidence: verdict.evidence,
+                    cases: Vec::new(),
+                })
+                .cases
+                .push(verdict.case.clone());
+        }
+    }
+    by_target.into_values().collect()
+}
+
+/// "aot-v6e — evidence: compile: 96.5% of the 1,512 tests that run pass; 34 issues reported, 19 fixed", a target a line.
+/// Tests that run are the cases not skipped; the issues are those of the whole ledger.
+pub fn headlines(judgement: &Judgement, ledger: &IssueLedger) -> Vec<Headline> {
+    let counts = ledger.counts();
+    judgement
+        .sections()
+        .into_iter()
+        .map(|section| {
+            let totals = Totals::of(section.verdicts);
+            Headline {
+                target: section.target.to_owned(),
+                evidence: section.evidence,
+                tests: totals.tests(),
+                pass_rate: totals.pass_rate(),
+                text: format!(
+                    "{} of the {} tests that run pass; {} issues reported, {} fixed",
+                    totals.percent(),
+                    thousands(totals.tests()),
+                    counts.reported,
+                    counts.fixed
+                ),
+            }
+        })
+        .collect()
+}
+
+impl Impact {
+    /// Known failures over all targets: an order of importance, not a figure to publish.
+    fn blocked(&self) -> usize {
+        self.blocks.iter().map(|blocked| blocked.cases.len()).sum()
+    }
+}
