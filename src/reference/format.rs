@@ -221,7 +221,15 @@ mod tests {
 
     #[test]
     fn small_tensors_are_numbers_and_come_back_bit_for_bit() {
-        let values = [0.1, -0.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 5e-324, f64::MAX];
+        let values = [
+            0.1,
+            -0.0,
+            f64::INFINITY,
+            f64::NEG_INFINITY,
+            f64::NAN,
+            5e-324,
+            f64::MAX,
+        ];
         let tensor = Tensor::from_f64(ElementType::F64, vec![7], &values).unwrap();
         let (stored, decoded) = round_trip(&tensor);
         assert!(stored.numbers.is_some() && stored.base64.is_none());
@@ -255,8 +263,7 @@ mod tests {
     #[test]
     fn any_nan_is_stored_as_the_one_nan() {
         let odd = f64::from_bits(0xfff8_0000_0000_0001);
-        let tensor =
-            Tensor::new(ElementType::F64, vec![1], odd.to_le_bytes().to_vec()).unwrap();
+        let tensor = Tensor::new(ElementType::F64, vec![1], odd.to_le_bytes().to_vec()).unwrap();
         let (stored, decoded) = round_trip(&tensor);
         assert!(stored.numbers.is_some());
         assert!(decoded.to_f64()[0].is_nan());

@@ -136,9 +136,8 @@ impl ReferenceStore {
         let mut outputs = Vec::with_capacity(record.outputs.len());
         for (output, tolerance) in record.outputs.iter().zip(&case.tolerances) {
             let decode = |stored: &super::format::StoredTensor| stored.decode();
-            let decoded = decode(&output.values).and_then(|values| {
-                Ok((values, output.scale.as_ref().map(decode).transpose()?))
-            });
+            let decoded = decode(&output.values)
+                .and_then(|values| Ok((values, output.scale.as_ref().map(decode).transpose()?)));
             let (values, scale) = match decoded {
                 Ok(decoded) => decoded,
                 Err(reason) => return Ok(Lookup::Stale(reason)),
@@ -160,10 +159,7 @@ impl ReferenceStore {
     /// Puts records in, keeping an old one whose content is the same but for its date.
     pub fn insert(&mut self, mut record: Record) {
         if let Some(old) = self.records.get(&record.id) {
-            let date = std::mem::replace(
-                &mut record.provenance.date,
-                old.provenance.date.clone(),
-            );
+            let date = std::mem::replace(&mut record.provenance.date, old.provenance.date.clone());
             if *old == record {
                 return;
             }
@@ -234,7 +230,11 @@ fn entries(folder: &Path) -> Result<Vec<PathBuf>, ReferenceError> {
         return Ok(Vec::new());
     }
     let mut paths = fs::read_dir(folder)
-        .and_then(|entries| entries.map(|e| Ok(e?.path())).collect::<Result<Vec<_>, _>>())
+        .and_then(|entries| {
+            entries
+                .map(|e| Ok(e?.path()))
+                .collect::<Result<Vec<_>, _>>()
+        })
         .map_err(read)?;
     paths.sort();
     Ok(paths)
@@ -243,9 +243,7 @@ fn entries(folder: &Path) -> Result<Vec<PathBuf>, ReferenceError> {
 /// The hash of the program that is executed for a case's reference.
 pub fn reference_program_hash(case: &Case) -> String {
     match &case.reference_program {
-        ReferenceProgram::Widened(program) => {
-            blake3::hash(program.as_bytes()).to_hex().to_string()
-        }
+        ReferenceProgram::Widened(program) => blake3::hash(program.as_bytes()).to_hex().to_string(),
         ReferenceProgram::Native => case.program_hash(),
     }
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::protocol::{Hello, Request, Response, receive, send};
+use super::protocol::{Hello, Request, Response, WireReference, receive, send};
 use super::stderr::StderrTail;
 use super::{Interrupt, PlannedTarget, Result, RunError};
 use crate::outcome::{Outcome, Stage};
@@ -31,6 +31,7 @@ pub(super) struct Worker {
 /// What came of a case that was given to a worker.
 pub(super) enum Served {
     Done(Box<Outcome>),
+    Computed(Vec<WireReference>),
     /// The process is gone, or talks nonsense and was killed.
     Died {
         stage: Stage,
@@ -112,6 +113,10 @@ impl Worker {
                 Next::Response(Response::Done(outcome)) => {
                     self.served += 1;
                     return Served::Done(outcome);
+                }
+                Next::Response(Response::Computed(tensors)) => {
+                    self.served += 1;
+                    return Served::Computed(tensors);
                 }
                 Next::Response(Response::Ready(_) | Response::Refused(_)) => {
                     return self.died(taken, "its worker answered out of turn".to_owned());
