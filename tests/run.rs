@@ -416,6 +416,24 @@ fn an_interrupt_ends_the_run_soon_and_leaves_it_open() {
     assert!(!run.is_sealed());
 }
 
+#[test]
+fn a_plugin_that_loads_for_ever_is_given_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = dir.path().join("hanging-worker");
+    std::fs::write(&program, "#!/bin/sh\nexec sleep 1000\n").unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&program, mode).unwrap();
+    let mut options = options();
+    options.program = program;
+    options.startup_timeout = Duration::from_millis(300);
+    let plan = [target(&hostile_plugin())];
+    let error = match Fleet::start(&plan, &options, &Interrupt::default()) {
+        Err(error) => error.to_string(),
+        Ok(_) => panic!("it started"),
+    };
+    assert!(error.contains("it was not ready after 0.3 s"), "{error}");
+}
+
 fn start_error(plugin: &Path) -> String {
     let mut options = options();
     options.startup_timeout = Duration::from_secs(10);

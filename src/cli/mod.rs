@@ -1,6 +1,13 @@
 //! The command line: one file a subcommand, each turning arguments into library calls and errors into words. No logic.
 
+mod diff;
+mod gate;
+mod issues;
+mod judged;
 mod list;
+mod reference;
+mod report;
+mod run;
 mod store;
 mod worker;
 
@@ -9,8 +16,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::project::Project;
-use crate::store::Store;
+use crate::run::Interrupt;
 
 /// Conformance test harness and compatibility tracker for TPUs.
 #[derive(Parser)]
@@ -30,21 +36,15 @@ pub struct Global {
     pub store: Option<PathBuf>,
 }
 
-impl Global {
-    /// The store that `--store` names, or the project's own.
-    pub fn open_store(&self) -> Result<Store, Failure> {
-        if let Some(path) = &self.store {
-            return Ok(Store::open(path));
-        }
-        let here = std::env::current_dir().map_err(Failure::harness)?;
-        let project = Project::discover(&here).map_err(Failure::wrong_use)?;
-        Ok(Store::open(project.store()))
-    }
-}
-
 #[derive(Subcommand)]
 enum Command {
+    Diff(diff::Args),
+    Gate(gate::Args),
+    Issues(issues::Args),
+    Reference(reference::Args),
+    Report(report::Args),
     List(list::Args),
+    Run(run::Args),
     Store(store::Args),
     #[command(hide = true)]
     Worker(worker::Args),
@@ -66,6 +66,8 @@ pub enum Failure {
     Use(anyhow::Error),
     /// The harness or its surroundings failed (an unwritable store, a plug-in that does not load): exit code 3.
     Harness(anyhow::Error),
+    /// Stopped by the user, with what is left of the work: exit code 130.
+    Interrupted(String),
 }
 
 impl Failure {
@@ -83,19 +85,29 @@ pub type CommandResult = Result<Verdict, Failure>;
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let result: CommandResult = match cli.command {
+        Command::Diff(args) => diff::run(&cli.global, &args),
+        Command::Gate(args) => gate::run(&cli.global, &args),
+        Command::Issues(args) => issues::run(&cli.global, &args),
+        Command::Reference(args) => reference::run(&args),
+        Command::Report(args) => report::run(&cli.global, &args),
         Command::List(args) => list::run(&args),
+        Command::Run(args) => run::run(&cli.global, &args),
         Command::Store(args) => store::run(&cli.global, &args),
         Command::Worker(args) => worker::run(&args),
     };
     match result {
         Ok(Verdict::Clean) => ExitCode::SUCCESS,
         Ok(Verdict::Unexpected) => ExitCode::from(1),
-        Err(Failure::Use(error)) => report(&error, 2),
-        Err(Failure::Harness(error)) => report(&error, 3),
+        Err(Failure::Use(error)) => complain(&error, 2),
+        Err(Failure::Harness(error)) => complain(&error, 3),
+        Err(Failure::Interrupted(message)) => {
+            eprintln!("{message}");
+            ExitCode::from(Interrupt::EXIT_CODE)
+        }
     }
 }
 
-fn report(error: &anyhow::Error, code: u8) -> ExitCode {
+fn complain(error: &anyhow::Error, code: u8) -> ExitCode {
     eprintln!("error: {error:#}");
     ExitCode::from(code)
 }

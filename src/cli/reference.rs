@@ -3,7 +3,7 @@
 use clap::Subcommand;
 use std::time::Duration;
 
-use super::{CommandResult, Failure, Global, Verdict};
+use super::{CommandResult, Failure, Verdict};
 use crate::case::Case;
 use crate::project::Project;
 use crate::reference::{self, Generator, ReferenceStore};
@@ -58,7 +58,7 @@ impl Session {
         let here = std::env::current_dir().map_err(Failure::harness)?;
         let project = Project::discover(&here).map_err(Failure::wrong_use)?;
         let all = suite::load(&project.suites()).map_err(Failure::wrong_use)?;
-        let cases = suite::select(&all, &selection.select, &selection.exclude)
+        let cases = suite::select(all.clone(), &selection.select, &selection.exclude)
             .map_err(Failure::wrong_use)?;
         let store = ReferenceStore::open(&project.references()).map_err(Failure::wrong_use)?;
         let plugin = project.resolve(&Target::Cpu).map_err(Failure::harness)?;
@@ -78,7 +78,7 @@ impl Session {
             options.jobs = jobs.into();
         }
         let jobs = options.jobs;
-        let interrupt = Interrupt::listen().map_err(Failure::harness)?;
+        let interrupt = Interrupt::on_signals().map_err(Failure::harness)?;
         let target = PlannedTarget::new(Target::Cpu, plugin);
         let pool = Pool::start(target, options, &interrupt).map_err(Failure::harness)?;
         Ok(pool.map(|pool| Self {
@@ -93,7 +93,7 @@ impl Session {
     }
 }
 
-pub fn run(args: &Args, _global: &Global) -> CommandResult {
+pub fn run(args: &Args) -> CommandResult {
     match &args.action {
         Action::Generate(selection) => generate(selection),
         Action::Verify(selection) => verify(selection),
@@ -101,7 +101,7 @@ pub fn run(args: &Args, _global: &Global) -> CommandResult {
 }
 
 fn interrupted() -> Failure {
-    Failure::Harness(anyhow::anyhow!("interrupted; nothing was written"))
+    Failure::Interrupted("interrupted; nothing was written".to_owned())
 }
 
 fn generate(selection: &Selection) -> CommandResult {

@@ -4,7 +4,7 @@ use clap::Subcommand;
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
 
-use super::{CommandResult, Failure, Global, Verdict};
+use super::{CommandResult, Failure, Global, Verdict, judged};
 use crate::store::{Listed, Run};
 
 /// Look at the runs that are kept.
@@ -27,7 +27,7 @@ pub fn run(global: &Global, args: &Args) -> CommandResult {
 }
 
 fn ls(global: &Global) -> CommandResult {
-    let store = global.open_store()?;
+    let store = judged::open_store(global)?;
     let runs = store.list().map_err(Failure::harness)?;
     if runs.is_empty() {
         eprintln!("no runs in {}", store.path().display());
@@ -39,7 +39,7 @@ fn ls(global: &Global) -> CommandResult {
     for run in &runs {
         table.add_row(row(run));
     }
-    println!("{}", table.trim_fmt());
+    judged::print(&format!("{}\n", table.trim_fmt()))?;
     Ok(Verdict::Clean)
 }
 

@@ -42,7 +42,7 @@ pub fn generate(
     interrupt: &Interrupt,
     on_case: &(dyn Fn() + Sync),
 ) -> Result<Generated, GenerateError> {
-    let date = jiff::Zoned::now().date().to_string();
+    let date = today();
     let mut report = Generated::default();
     let computed = compute_all(cases, pool, jobs, interrupt, on_case)?;
     report.interrupted = computed.len() < cases.len();
@@ -147,4 +147,10 @@ fn record(
             })
             .collect(),
     })
+}
+
+/// `YYYY-MM-DD` in UTC.
+fn today() -> String {
+    let now = jiff::Timestamp::now().to_string();
+    now.get(..10).unwrap_or(&now).to_owned()
 }

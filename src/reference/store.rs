@@ -156,6 +156,13 @@ impl ReferenceStore {
         Ok(Lookup::Found(outputs))
     }
 
+    /// As [`Self::lookup`], in the form that a run takes: why there is no usable reference is the reason to skip the case.
+    pub fn reference(&self, case: &Case) -> Result<Vec<ReferenceTensor>, String> {
+        self.lookup(case)
+            .map_err(|error| error.to_string())?
+            .usable(&case.id)
+    }
+
     /// Puts records in, keeping an old one whose content is the same but for its date.
     pub fn insert(&mut self, mut record: Record) {
         if let Some(old) = self.records.get(&record.id) {

@@ -28,6 +28,11 @@ pub struct Verified {
 /// within the few ulp that XLA's CPU math library promises.
 const ELEMENTWISE_ULP: f64 = 8.0;
 
+const EXACT_NUMERICS: Numerics = Numerics {
+    matmul_bf16_passes: false,
+    flush_subnormals: false,
+};
+
 pub fn verify(
     store: &ReferenceStore,
     cases: &[Case],
@@ -100,7 +105,7 @@ fn agree(case: &Case, stored: &[ReferenceTensor], again: &[ReferenceTensor]) -> 
                 element_type: stored.values.element_type(),
                 scale: stored.scale.clone(),
             };
-            compare(&again.values, &reference, tolerance, &Numerics::exact())
+            compare(&again.values, &reference, tolerance, &EXACT_NUMERICS)
         };
         match within(&Tolerance::Exact) {
             Ok(comparison) if comparison.mismatches == 0 => continue,

@@ -3,7 +3,9 @@
 //! Every figure belongs to one target and one evidence, and says which. Text from plug-ins and people is escaped where it is
 //! put (`escape`), and absolute paths are cut to file names, so that a report can be committed and published.
 
+pub mod diff;
 pub mod escape;
+pub mod issues;
 mod json;
 mod junit;
 mod markdown;

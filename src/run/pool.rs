@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::device::{runs_programs, skipped};
 use super::process::{NotReady, Served, Worker, seconds};
-use super::protocol::{Job, Request, WireReference, send};
+use super::protocol::{Job, Request, send};
 use super::{Interrupt, PlannedTarget, Result, RunError};
 use crate::case::Case;
 use crate::compare::ReferenceTensor;
@@ -63,7 +63,7 @@ pub struct Pool {
 
 enum Attempt {
     Ended(Box<Outcome>),
-    Computed(Vec<WireReference>),
+    Computed(Vec<ReferenceTensor>),
     Stopped,
 }
 
@@ -121,7 +121,7 @@ impl Pool {
     ) -> Result<Option<Outcome>> {
         let reference = match reference {
             _ if !self.needs_reference() => None,
-            Some(Ok(tensors)) => Some(tensors.iter().map(WireReference::from).collect()),
+            Some(Ok(tensors)) => Some(tensors.clone()),
             Some(Err(reason)) => {
                 return Ok(Some(skipped(case, &self.target.target, reason.clone())));
             }
@@ -163,12 +163,7 @@ impl Pool {
         match self.attempt(case, &line, interrupt)? {
             Attempt::Ended(outcome) => Ok(Some(Err(outcome))),
             Attempt::Stopped => Ok(None),
-            Attempt::Computed(tensors) => tensors
-                .into_iter()
-                .map(WireReference::decode)
-                .collect::<std::result::Result<_, _>>()
-                .map(|tensors| Some(Ok(tensors)))
-                .map_err(|reason| nonsense(&reason)),
+            Attempt::Computed(tensors) => Ok(Some(Ok(tensors))),
         }
     }
 
@@ -221,7 +216,7 @@ impl Pool {
 
     fn give_back(&self, worker: Worker) {
         let tired = worker.served >= self.options.cases_per_worker
-            || worker.served % MEMORY_GLANCE == 0
+            || worker.served.is_multiple_of(MEMORY_GLANCE)
                 && worker
                     .resident()
                     .is_some_and(|bytes| bytes > self.options.memory_per_worker);

@@ -9,9 +9,10 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::protocol::{Hello, Request, Response, WireReference, receive, send};
+use super::protocol::{Hello, Request, Response, receive, send};
 use super::stderr::StderrTail;
 use super::{Interrupt, PlannedTarget, Result, RunError};
+use crate::compare::ReferenceTensor;
 use crate::outcome::{Outcome, Stage};
 use crate::store::PluginRecord;
 
@@ -31,7 +32,7 @@ pub(super) struct Worker {
 /// What came of a case that was given to a worker.
 pub(super) enum Served {
     Done(Box<Outcome>),
-    Computed(Vec<WireReference>),
+    Computed(Vec<ReferenceTensor>),
     /// The process is gone, or talks nonsense and was killed.
     Died {
         stage: Stage,

@@ -114,8 +114,8 @@ fn line(counts: &Counts, total: usize, elapsed: Duration) -> String {
     let done = counts.total();
     let rate = done as f64 / elapsed.as_secs_f64().max(1e-9);
     let mut text = format!("{done}/{total}");
-    if total > 0 {
-        text.push_str(&format!(" ({}%)", done * 100 / total));
+    if let Some(percent) = (done * 100).checked_div(total) {
+        text.push_str(&format!(" ({percent}%)"));
     }
     text.push_str(&format!(", {rate:.1}/s"));
     if done > 0 && done < total {

@@ -59,6 +59,12 @@ pub struct Lost {
     pub error: RunError,
 }
 
+impl From<Lost> for RunError {
+    fn from(lost: Lost) -> Self {
+        lost.error
+    }
+}
+
 #[derive(Debug)]
 pub struct Summary {
     /// Outcomes written.

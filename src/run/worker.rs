@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{self, BufReader};
 
 use super::device::Device;
-use super::protocol::{Job, Request, Response, WireReference, receive, send};
+use super::protocol::{Job, Request, Response, receive, send};
 use super::sys;
 use crate::case::Case;
 use crate::outcome::Stage;
@@ -42,13 +42,7 @@ pub fn serve(parent: u32) -> io::Result<()> {
 
 fn serve_job(device: &Device, job: Job, output: &File) -> io::Result<()> {
     let mut stages = Stages::begin(output);
-    let reference = job
-        .reference
-        .map(|tensors| tensors.into_iter().map(|t| t.decode()).collect())
-        .transpose()
-        .map_err(io::Error::other)?;
-    let reference: Option<Vec<_>> = reference;
-    let outcome = device.execute(&job.case, reference.as_deref(), &mut |stage| {
+    let outcome = device.execute(&job.case, job.reference.as_deref(), &mut |stage| {
         stages.reach(stage);
     });
     stages.sent?;
@@ -59,11 +53,10 @@ fn compute(device: &Device, case: &Case, output: &File) -> io::Result<()> {
     let mut stages = Stages::begin(output);
     let computed = device.reference(case, &mut |stage| stages.reach(stage));
     stages.sent?;
-    let response = match &computed {
-        Ok(tensors) => Response::Computed(tensors.iter().map(WireReference::from).collect()),
-        Err(outcome) => Response::Done(outcome.clone()),
-    };
-    send(output, &response)
+    send(
+        output,
+        &computed.map_or_else(Response::Done, Response::Computed),
+    )
 }
 
 /// Tells the supervisor how far the case has come.

@@ -1,0 +1,108 @@
+//! What the subcommands that judge runs share: finding runs, and the known failures beside the suites.
+
+use anyhow::anyhow;
+
+use super::{Failure, Global};
+use crate::project::Project;
+use crate::store::{Run, Store, StoreError};
+use crate::suite;
+use crate::track::{Expectations, IssueLedger, Judgement, expectations::ISSUES_FILE, judge};
+
+pub struct Tracker {
+    store: Store,
+    pub project: Project,
+    pub expectations: Expectations,
+    pub ledger: IssueLedger,
+}
+
+impl Tracker {
+    /// Loads the expectations and the ledger of the project around the working directory.
+    pub fn open(global: &Global) -> Result<Self, Failure> {
+        let project = project()?;
+        let dir = project.expectations();
+        let expectations = Expectations::load(&dir).map_err(Failure::wrong_use)?;
+        let ledger = IssueLedger::load(&dir.join(ISSUES_FILE)).map_err(Failure::wrong_use)?;
+        expectations
+            .check_issues(&ledger)
+            .map_err(Failure::wrong_use)?;
+        Ok(Self {
+            store: store(global, Some(&project))?,
+            project,
+            expectations,
+            ledger,
+        })
+    }
+
+    pub fn run(&self, name: &str) -> Result<Run, Failure> {
+        load(&self.store, name)
+    }
+
+    /// The run of this name; without a name the latest, or `None` if there is no run yet.
+    pub fn run_or_latest(&self, name: Option<&str>) -> Result<Option<Run>, Failure> {
+        match name {
+            Some(name) => self.run(name).map(Some),
+            None if self.store.list().map_err(Failure::harness)?.is_empty() => Ok(None),
+            None => self.run("latest").map(Some),
+        }
+    }
+
+    /// Judges a run. Which expectations are unused is decided by the suites, where they can be loaded.
+    pub fn judge(&self, run: &Run, baseline: Option<&Run>) -> Judgement {
+        let mut judgement = judge(run, &self.expectations, baseline);
+        if let Ok(cases) = suite::load(&self.project.suites()) {
+            let ids: Vec<_> = cases.into_iter().map(|case| case.id).collect();
+            judgement.unused = self.expectations.unused(&ids);
+        }
+        judgement
+    }
+}
+
+/// A store without a project: for what needs runs alone.
+pub fn open_store(global: &Global) -> Result<Store, Failure> {
+    match global.store {
+        Some(_) => store(global, None),
+        None => store(global, Some(&project()?)),
+    }
+}
+
+pub fn load(store: &Store, name: &str) -> Result<Run, Failure> {
+    let failed = |error: StoreError| match error {
+        StoreError::NoSuchRun { .. } => Failure::wrong_use(error),
+        error => Failure::harness(error),
+    };
+    let dir = store.resolve(name).map_err(failed)?;
+    Run::load(&dir).map_err(failed)
+}
+
+fn project() -> Result<Project, Failure> {
+    let here = std::env::current_dir().map_err(Failure::harness)?;
+    Project::discover(&here).map_err(Failure::wrong_use)
+}
+
+fn store(global: &Global, project: Option<&Project>) -> Result<Store, Failure> {
+    match (&global.store, project) {
+        (Some(path), _) => Ok(Store::open(path)),
+        (None, Some(project)) => Ok(Store::open(project.store())),
+        (None, None) => Err(Failure::wrong_use(anyhow!(
+            "no store; name one with --store"
+        ))),
+    }
+}
+
+/// Writes to standard output. A reader that has seen enough (`| head`) is no error.
+pub fn print(text: &str) -> Result<(), Failure> {
+    use std::io::Write;
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Failure::harness(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+pub fn json(value: &impl serde::Serialize) -> Result<String, Failure> {
+    let mut text = serde_json::to_string_pretty(value).map_err(Failure::harness)?;
+    text.push('\n');
+    Ok(text)
+}
