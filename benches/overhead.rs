@@ -32,6 +32,9 @@ fn main() -> Result<()> {
         return Ok(());
     }
     let rounds: usize = args.first().map_or(Ok(5), |text| text.parse())?;
+    if rounds == 0 {
+        return Err("at least one round".into());
+    }
     let select = args.get(1).map_or("stablehlo/**", String::as_str);
     let (mut runs, mut loops) = (Vec::new(), Vec::new());
     for round in 1..=rounds {
@@ -130,5 +133,10 @@ fn bare_loop(select: &str) -> Result<f64> {
 
 fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+    let middle = values.len() / 2;
+    if values.len().is_multiple_of(2) {
+        (values[middle - 1] + values[middle]) / 2.0
+    } else {
+        values[middle]
+    }
 }
