@@ -296,7 +296,7 @@ impl Project {
 struct Stamp {
     size: u64,
     /// Nanoseconds since 1970.
-    modified: u128,
+    modified: u64,
 }
 
 impl Stamp {
@@ -305,7 +305,7 @@ impl Stamp {
         let modified = metadata
             .modified()?
             .duration_since(UNIX_EPOCH)
-            .map_or(0, |since| since.as_nanos());
+            .map_or(0, |since| since.as_nanos() as u64);
         Ok(Self {
             size: metadata.len(),
             modified,
