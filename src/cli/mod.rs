@@ -1,5 +1,7 @@
 //! The command line: one file a subcommand, each turning arguments into library calls and errors into words. No logic.
 
+mod doctor;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -24,7 +26,10 @@ pub struct Global {
 }
 
 #[derive(Subcommand)]
-enum Command {}
+enum Command {
+    /// What is installed, what is missing, and how to get it
+    Doctor(doctor::Doctor),
+}
 
 /// What a subcommand found. Written use is 2 (clap's own code and [`Failure::Use`]), a harness failure 3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,8 +63,9 @@ pub type CommandResult = Result<Verdict, Failure>;
 
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    let result: CommandResult = match cli.command {};
-    #[allow(unreachable_code)]
+    let result: CommandResult = match cli.command {
+        Command::Doctor(command) => command.run(&cli.global),
+    };
     match result {
         Ok(Verdict::Clean) => ExitCode::SUCCESS,
         Ok(Verdict::Unexpected) => ExitCode::from(1),

@@ -36,6 +36,10 @@ impl Buffer {
         }
     }
 
+    pub(super) fn client(&self) -> &Client {
+        &self.client
+    }
+
     pub(super) fn raw(&self) -> *mut PJRT_Buffer {
         self.raw
     }
@@ -55,7 +59,7 @@ impl Buffer {
         call!(client.plugin(), PJRT_Client_BufferFromHostBuffer, args)?;
         let buffer = raw::handle(CALL, args.buffer).map(|raw| Self::own(client, raw));
         // The tensor's memory is the caller's again when this returns: wait even if the buffer is bad.
-        let done = client.plugin().wait(args.done_with_host_buffer);
+        let done = client.plugin().wait(CALL, args.done_with_host_buffer);
         let buffer = buffer?;
         done?;
         Ok(buffer)
@@ -125,7 +129,7 @@ impl Buffer {
         args.dst = data.as_mut_ptr().cast();
         args.event = ptr::null_mut();
         call!(self.client.plugin(), PJRT_Buffer_ToHostBuffer, args)?;
-        self.client.plugin().wait(args.event)?;
+        self.client.plugin().wait(CALL, args.event)?;
         let data = element::unpack(element_type, elements, data);
         Ok(Tensor::new(element_type, shape, data)?)
     }
@@ -135,7 +139,9 @@ impl Buffer {
         let mut args = PJRT_Buffer_ReadyEvent_Args::new();
         args.buffer = self.raw;
         call!(self.client.plugin(), PJRT_Buffer_ReadyEvent, args)?;
-        self.client.plugin().wait(args.event)
+        self.client
+            .plugin()
+            .wait("PJRT_Buffer_ReadyEvent", args.event)
     }
 
     /// True after [`Buffer::delete`], and of an argument that an execution has taken over.
@@ -169,6 +175,7 @@ impl Buffer {
     }
 
     pub fn copy_to_device(&self, device: &Device) -> Result<Buffer> {
+        self.client.expect_own(device.client(), "the device")?;
         let mut args = PJRT_Buffer_CopyToDevice_Args::new();
         args.buffer = self.raw;
         args.dst_device = device.raw();

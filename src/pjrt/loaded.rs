@@ -91,6 +91,12 @@ impl LoadedExecutable {
                 "the program runs on {devices} devices, and takes as many lists of as many arguments, not lists of {counts:?}"
             )));
         }
+        for buffer in arguments.iter().flatten() {
+            self.client.expect_own(buffer.client(), "an argument")?;
+        }
+        if let Some(device) = &options.device {
+            self.client.expect_own(device.client(), "the device")?;
+        }
         let lists: Vec<Vec<*mut PJRT_Buffer>> = arguments
             .iter()
             .map(|list| list.iter().map(|buffer| buffer.raw()).collect())
@@ -131,7 +137,10 @@ impl LoadedExecutable {
                 .collect();
             results.push(owned);
         }
-        let done: Vec<Result<()>> = events.into_iter().map(|event| plugin.wait(event)).collect();
+        let done: Vec<Result<()>> = events
+            .into_iter()
+            .map(|event| plugin.wait("PJRT_LoadedExecutable_Execute", event))
+            .collect();
         done.into_iter().collect::<Result<()>>()?;
         results
             .into_iter()
