@@ -6,7 +6,7 @@ use std::ptr;
 use pjrt_sys::*;
 
 use super::raw::{self, call};
-use super::{Client, Device, Error, Result, element};
+use super::{Client, Device, Error, Result, element, layout};
 use crate::tensor::{ElementType, Tensor};
 
 pub struct Buffer {
@@ -92,10 +92,42 @@ impl Buffer {
 
     /// Copies to the host, row-major whatever the layout on the device, and waits for it.
     pub fn to_host(&self) -> Result<Tensor> {
-        const CALL: &str = "PJRT_Buffer_ToHostBuffer";
         let element_type = self.element_type()?;
         let shape = self.dimensions()?;
-        let minor_to_major: Vec<i64> = (0..shape.len() as i64).rev().collect();
+        let elements: usize = shape.iter().product();
+        let row_major: Vec<i64> = (0..shape.len() as i64).rev().collect();
+        // XLA CPU 0.81 ignores the layout that it is asked for. So ask for the buffer's own, which is what it gives in any
+        // case, and put the elements in order here.
+        let layout = self.layout(shape.len());
+        let layout = layout.as_ref().unwrap_or(&row_major);
+        let data = element::unpack(element_type, elements, self.copy_out(layout)?);
+        let data = match *layout == row_major {
+            true => data,
+            false => layout::to_row_major(&data, element_type.bytes(), &shape, layout),
+        };
+        Ok(Tensor::new(element_type, shape, data)?)
+    }
+
+    /// The dimensions on the device from the fastest varying to the slowest; `None` where the plug-in does not say.
+    fn layout(&self, rank: usize) -> Option<Vec<i64>> {
+        const CALL: &str = "PJRT_Buffer_GetMemoryLayout";
+        let mut args = PJRT_Buffer_GetMemoryLayout_Args::new();
+        args.buffer = self.raw;
+        call!(self.client.plugin(), PJRT_Buffer_GetMemoryLayout, args).ok()?;
+        if args.layout.type_ != PJRT_Buffer_MemoryLayout_Type_PJRT_Buffer_MemoryLayout_Type_Tiled {
+            return None;
+        }
+        // SAFETY: the type says which field of the union the plug-in wrote, and the array lives as long as the buffer.
+        let layout = unsafe {
+            let tiled = args.layout.__bindgen_anon_1.tiled;
+            raw::slice(CALL, tiled.minor_to_major, tiled.minor_to_major_size).ok()?
+        };
+        layout::is_permutation(layout, rank).then(|| layout.to_vec())
+    }
+
+    /// The bytes on the host in the layout given, without tiles.
+    fn copy_out(&self, minor_to_major: &[i64]) -> Result<Vec<u8>> {
+        const CALL: &str = "PJRT_Buffer_ToHostBuffer";
         let mut layout = PJRT_Buffer_MemoryLayout::new();
         layout.type_ = PJRT_Buffer_MemoryLayout_Type_PJRT_Buffer_MemoryLayout_Type_Tiled;
         layout.__bindgen_anon_1.tiled = PJRT_Buffer_MemoryLayout_Tiled {
@@ -108,30 +140,30 @@ impl Buffer {
         args.host_layout = &raw mut layout;
         // Without room the plug-in tells the size.
         call!(self.client.plugin(), PJRT_Buffer_ToHostBuffer, args)?;
-        let elements: usize = shape.iter().product();
-        let (packed, whole) = (
-            (elements * element_type.bits()).div_ceil(8),
-            elements * element_type.bytes(),
-        );
-        if args.dst_size != whole && args.dst_size != packed {
-            return Err(Error::Malformed {
-                call: CALL,
-                what: format!(
-                    "a size of {} bytes for {elements} elements of {element_type}",
-                    args.dst_size
-                ),
-            });
-        }
-        if args.dst_size == 0 {
-            return Ok(Tensor::new(element_type, shape, Vec::new())?);
-        }
+        self.expect_size(args.dst_size)?;
         let mut data = vec![0u8; args.dst_size];
+        if data.is_empty() {
+            return Ok(data);
+        }
         args.dst = data.as_mut_ptr().cast();
         args.event = ptr::null_mut();
         call!(self.client.plugin(), PJRT_Buffer_ToHostBuffer, args)?;
         self.client.plugin().wait(CALL, args.event)?;
-        let data = element::unpack(element_type, elements, data);
-        Ok(Tensor::new(element_type, shape, data)?)
+        Ok(data)
+    }
+
+    /// Sub-byte elements may come one a byte, as XLA's do, or packed.
+    fn expect_size(&self, size: usize) -> Result<()> {
+        let element_type = self.element_type()?;
+        let elements: usize = self.dimensions()?.iter().product();
+        let packed = (elements * element_type.bits()).div_ceil(8);
+        if size == packed || size == elements * element_type.bytes() {
+            return Ok(());
+        }
+        Err(Error::Malformed {
+            call: "PJRT_Buffer_ToHostBuffer",
+            what: format!("a size of {size} bytes for {elements} elements of {element_type}"),
+        })
     }
 
     /// Waits until the buffer's contents are there; an error of what computes them comes out here.

@@ -3,18 +3,20 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::mem::size_of;
+use std::sync::Arc;
 
 use pjrt_sys::*;
 
+use super::loaded::Loaded;
 use super::raw::{self, call};
 use super::value::{self, Value};
-use super::{Client, Plugin, Program, Result, element, negotiate};
+use super::{Plugin, Program, Result, element, negotiate};
 use crate::tensor::ElementType;
 
 pub struct Executable {
     plugin: Plugin,
-    /// Kept alive for an executable that belongs to a client's.
-    _client: Option<Client>,
+    /// What it was loaded as, which must outlive it.
+    _loaded: Option<Arc<Loaded>>,
     raw: *mut PJRT_Executable,
 }
 
@@ -62,14 +64,14 @@ impl Executable {
     /// Takes over a handle that the plug-in returned.
     pub(super) fn own(
         plugin: &Plugin,
-        client: Option<Client>,
+        loaded: Option<Arc<Loaded>>,
         raw: *mut PJRT_Executable,
-    ) -> Result<Self> {
-        Ok(Self {
+    ) -> Self {
+        Self {
             plugin: plugin.clone(),
-            _client: client,
+            _loaded: loaded,
             raw,
-        })
+        }
     }
 
     pub fn name(&self) -> Result<String> {
@@ -203,7 +205,7 @@ impl Executable {
         })
     }
 
-    /// For [`Client::deserialize`] with the same plug-in at the same version.
+    /// For [`super::Client::deserialize`] with the same plug-in at the same version.
     pub fn serialize(&self) -> Result<Vec<u8>> {
         const CALL: &str = "PJRT_Executable_Serialize";
         let mut args = PJRT_Executable_Serialize_Args::new();

@@ -14,6 +14,7 @@ mod entries;
 mod environment;
 mod error;
 mod executable;
+mod layout;
 mod loaded;
 mod negotiate;
 mod plugin;

@@ -209,7 +209,8 @@ impl Plugin {
         args.compile_options = options.as_ptr().cast();
         args.compile_options_size = options.len();
         call!(self, PJRT_Compile, args)?;
-        Executable::own(self, None, raw::handle("PJRT_Compile", args.executable)?)
+        let raw = raw::handle("PJRT_Compile", args.executable)?;
+        Ok(Executable::own(self, None, raw))
     }
 
     /// Entries of the C API (as of 0.113) that the plug-in does not have, in the API's order.
