@@ -338,6 +338,17 @@ mod tests {
     }
 
     #[test]
+    fn a_tpu_target_without_a_tpu_names_what_works() {
+        if pjrt::tpu_present() {
+            return;
+        }
+        let (_folder, project) = project(None);
+        let error = project.resolve(&Target::Tpu).unwrap_err().to_string();
+        assert!(error.contains("has none"), "{error}");
+        assert!(error.contains("aot-v6e"), "{error}");
+    }
+
+    #[test]
     fn the_projects_own_pins_are_good() {
         let project = Project::open(PathBuf::from(env!("CARGO_MANIFEST_DIR"))).unwrap();
         for name in [
