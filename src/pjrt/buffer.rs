@@ -94,13 +94,17 @@ impl Buffer {
     pub fn to_host(&self) -> Result<Tensor> {
         let element_type = self.element_type()?;
         let shape = self.dimensions()?;
-        let elements: usize = shape.iter().product();
+        let elements = self.elements(&shape)?;
         let row_major: Vec<i64> = (0..shape.len() as i64).rev().collect();
         // XLA CPU 0.81 ignores the layout that it is asked for. So ask for the buffer's own, which is what it gives in any
         // case, and put the elements in order here.
         let layout = self.layout(shape.len());
         let layout = layout.as_ref().unwrap_or(&row_major);
-        let data = element::unpack(element_type, elements, self.copy_out(layout)?);
+        let data = element::unpack(
+            element_type,
+            elements,
+            self.copy_out(layout, element_type, elements)?,
+        );
         let data = match *layout == row_major {
             true => data,
             false => layout::to_row_major(&data, element_type.bytes(), &shape, layout),
@@ -126,7 +130,12 @@ impl Buffer {
     }
 
     /// The bytes on the host in the layout given, without tiles.
-    fn copy_out(&self, minor_to_major: &[i64]) -> Result<Vec<u8>> {
+    fn copy_out(
+        &self,
+        minor_to_major: &[i64],
+        element_type: ElementType,
+        elements: usize,
+    ) -> Result<Vec<u8>> {
         const CALL: &str = "PJRT_Buffer_ToHostBuffer";
         let mut layout = PJRT_Buffer_MemoryLayout::new();
         layout.type_ = PJRT_Buffer_MemoryLayout_Type_PJRT_Buffer_MemoryLayout_Type_Tiled;
@@ -140,7 +149,17 @@ impl Buffer {
         args.host_layout = &raw mut layout;
         // Without room the plug-in tells the size.
         call!(self.client.plugin(), PJRT_Buffer_ToHostBuffer, args)?;
-        self.expect_size(args.dst_size)?;
+        // Sub-byte elements may come one a byte, as XLA's do, or packed.
+        let packed = (elements * element_type.bits()).div_ceil(8);
+        if args.dst_size != packed && args.dst_size != elements * element_type.bytes() {
+            return Err(Error::Malformed {
+                call: CALL,
+                what: format!(
+                    "a size of {} bytes for {elements} elements of {element_type}",
+                    args.dst_size
+                ),
+            });
+        }
         let mut data = vec![0u8; args.dst_size];
         if data.is_empty() {
             return Ok(data);
@@ -152,18 +171,17 @@ impl Buffer {
         Ok(data)
     }
 
-    /// Sub-byte elements may come one a byte, as XLA's do, or packed.
-    fn expect_size(&self, size: usize) -> Result<()> {
-        let element_type = self.element_type()?;
-        let elements: usize = self.dimensions()?.iter().product();
-        let packed = (elements * element_type.bits()).div_ceil(8);
-        if size == packed || size == elements * element_type.bytes() {
-            return Ok(());
-        }
-        Err(Error::Malformed {
-            call: "PJRT_Buffer_ToHostBuffer",
-            what: format!("a size of {size} bytes for {elements} elements of {element_type}"),
-        })
+    /// How many elements a shape has; a number whose bits cannot be counted is no shape of a buffer.
+    fn elements(&self, shape: &[usize]) -> Result<usize> {
+        const MOST: usize = usize::MAX / 128;
+        shape
+            .iter()
+            .try_fold(1usize, |product, size| product.checked_mul(*size))
+            .filter(|elements| *elements <= MOST)
+            .ok_or_else(|| Error::Malformed {
+                call: "PJRT_Buffer_Dimensions",
+                what: format!("the dimensions {shape:?}"),
+            })
     }
 
     /// Waits until the buffer's contents are there; an error of what computes them comes out here.

@@ -10,7 +10,7 @@ use pjrt_sys::*;
 use super::loaded::Loaded;
 use super::raw::{self, call};
 use super::value::{self, Value};
-use super::{Plugin, Program, Result, element, negotiate};
+use super::{Error, Plugin, Program, Result, element, negotiate};
 use crate::tensor::ElementType;
 
 pub struct Executable {
@@ -135,8 +135,15 @@ impl Executable {
         call!(&self.plugin, PJRT_Executable_OutputDimensions, args)?;
         // SAFETY: the array lives as long as the executable.
         let ranks = unsafe { raw::slice(CALL, args.dim_sizes, args.num_outputs)? };
+        let total = ranks
+            .iter()
+            .try_fold(0usize, |sum, rank| sum.checked_add(*rank))
+            .ok_or_else(|| Error::Malformed {
+                call: CALL,
+                what: format!("the ranks {ranks:?}"),
+            })?;
         // SAFETY: the dimensions of all outputs stand in one array, one output after another.
-        let mut rest = unsafe { raw::slice(CALL, args.dims, ranks.iter().sum())? };
+        let mut rest = unsafe { raw::slice(CALL, args.dims, total)? };
         let mut dimensions = Vec::with_capacity(ranks.len());
         for rank in ranks {
             let (these, others) = rest.split_at(*rank);
