@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use super::protocol::Hello;
 use crate::case::Case;
-use crate::compare::{Comparison, Numerics, ReferenceTensor, compare};
+use crate::compare::{CompareError, Comparison, Numerics, ReferenceTensor, compare};
 use crate::outcome::{Evidence, Metrics, Outcome, OutcomeKind, Stage};
 use crate::pjrt::{
     Client, CompileOptions, Device as PjrtDevice, Error, ErrorCode, Executable, ExecuteOptions,
@@ -333,8 +333,16 @@ fn compare_all(
                 }
                 metrics.comparisons.push(comparison);
             }
-            Err(mismatch) => {
+            Err(
+                mismatch @ (CompareError::ElementTypeMismatch { .. }
+                | CompareError::ShapeMismatch { .. }),
+            ) => {
                 first.get_or_insert(format!("{}{mismatch}", result_name(index, results.len())));
+            }
+            // The case or its reference is malformed: that says nothing of the target.
+            Err(error) => {
+                let message = format!("{}: {error}", case.origin);
+                return Err(Stop::new(OutcomeKind::Error, Stage::Compare, message));
             }
         }
     }
