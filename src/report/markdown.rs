@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use super::summary::{FailureGroup, Group, Section, Summary};
+use super::summary::{FailureGroup, Group, Section, Summary, columns};
 use super::terminal::{cases, failure_title, known_reason};
 use crate::outcome::OutcomeKind;
 use crate::report::escape::{markdown_code, markdown_text, shorten};
@@ -214,9 +214,9 @@ impl Page {
             section.totals.percent_without_known()
         );
         put!(self, "### Suites\n");
-        self.groups("suite", section.suites.iter());
+        self.groups("suite", &section.suites.iter().collect::<Vec<_>>());
         let failing: Vec<&Group> = section.subjects.iter().filter(|g| !g.passes()).collect();
-        let whole: Vec<&str> = section
+        let whole: Vec<String> = section
             .subjects
             .iter()
             .filter(|g| g.passes())
@@ -224,15 +224,9 @@ impl Page {
             .collect();
         put!(self, "### Operators, the worst first\n");
         if !failing.is_empty() {
-            self.groups(
-                "operator",
-                failing.iter().copied().take(self.limits.subjects),
-            );
-            self.more(
-                failing.len(),
-                self.limits.subjects,
-                "operators with failures",
-            );
+            let shown = failing.len().min(self.limits.subjects);
+            self.groups("operator", &failing[..shown]);
+            self.more(failing.len(), self.limits.subjects, "operators");
         }
         if !whole.is_empty() {
             let shown: Vec<String> = whole
@@ -265,38 +259,34 @@ impl Page {
         self.skipped(section);
     }
 
-    fn groups<'g>(&mut self, name: &str, groups: impl Iterator<Item = &'g Group>) {
+    fn groups(&mut self, name: &str, groups: &[&Group]) {
+        let columns = columns(groups);
+        let names = Totals::default().others();
+        let names: String = columns
+            .iter()
+            .map(|&i| format!(" {} |", names[i].0))
+            .collect();
         put!(
             self,
-            "| {name} | cases | pass | fail | error | unsupported | crash | timeout | oom | skipped | missing | pass rate | without known |"
+            "| {name} | cases | pass |{names} pass rate | without known |"
         );
         put!(
             self,
-            "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|"
+            "|---|--:|--:|{}--:|--:|",
+            "--:|".repeat(columns.len())
         );
         for group in groups {
-            let Totals {
-                cases,
-                pass,
-                fail,
-                error,
-                unsupported,
-                crash,
-                timeout,
-                oom,
-                skipped,
-                missing,
-                ..
-            } = group.totals;
-            let subject = group
-                .subject
-                .as_ref()
-                .map(|subject| format!("/{subject}"))
-                .unwrap_or_default();
+            let others = group.totals.others();
+            let counts: String = columns
+                .iter()
+                .map(|&i| format!(" {} |", others[i].1))
+                .collect();
             put!(
                 self,
-                "| `{}{subject}` | {cases} | {pass} | {fail} | {error} | {unsupported} | {crash} | {timeout} | {oom} | {skipped} | {missing} | {} | {} |",
-                group.suite,
+                "| `{}` | {} | {} |{counts} {} | {} |",
+                group.name(),
+                group.totals.cases,
+                group.totals.pass,
                 group.totals.percent(),
                 group.totals.percent_without_known()
             );

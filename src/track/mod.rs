@@ -6,6 +6,8 @@
 pub mod condition;
 pub mod diff;
 pub mod expectations;
+#[cfg(test)]
+pub mod fixtures;
 pub mod impact;
 pub mod issues;
 pub mod totals;

@@ -53,6 +53,20 @@ impl Totals {
         }
     }
 
+    /// The counts that are not `pass`, by name.
+    pub fn others(&self) -> [(&'static str, usize); 8] {
+        [
+            ("fail", self.fail),
+            ("error", self.error),
+            ("unsupported", self.unsupported),
+            ("crash", self.crash),
+            ("timeout", self.timeout),
+            ("oom", self.oom),
+            ("missing", self.missing),
+            ("skipped", self.skipped),
+        ]
+    }
+
     /// The cases that count: all but the skipped.
     pub fn tests(&self) -> usize {
         self.cases - self.skipped
