@@ -10,7 +10,7 @@ use crate::outcome::OutcomeKind;
 use crate::report::escape;
 use crate::track::impact::STILL_FAILING;
 use crate::track::{
-    Expectation, IssueLedger, IssueState, Judgement, Verdict, VerdictKind, thousands,
+    Expectation, IssueLedger, IssueState, Judgement, Verdict, VerdictKind, cases, thousands,
 };
 
 /// Lines shown of each kind; the rest is counted.
@@ -120,32 +120,32 @@ fn notes(judgement: &Judgement, ledger: &IssueLedger, strict: bool) -> Vec<Strin
     let count = |what: &dyn Fn(&&Verdict) -> bool| judgement.verdicts.iter().filter(what).count();
     let mut note = |n: usize, text: &str| {
         if n > 0 {
-            notes.push(format!("{} {text}", thousands(n)));
+            notes.push(format!("{} {text}", cases(n)));
         }
     };
     if !strict {
         note(
             count(&|v| v.kind == VerdictKind::Fixed),
-            "cases pass against an expectation (fixed): remove their entries; --strict fails on them",
+            "passed against an expectation (fixed): remove the entry; --strict fails on it",
         );
     }
     note(
         count(&|v| v.kind == VerdictKind::Flaky),
-        "cases passed only at a later attempt (flaky)",
+        "passed only at a later attempt (flaky)",
     );
     note(
         count(&|v| v.kind == VerdictKind::Known && v.expectation.is_none()),
-        "cases fail as in the baseline and have no expectation: they are untracked",
+        "failed as in the baseline, without an expectation (untracked)",
     );
     note(
         count(&|v| {
             v.outcome == Some(OutcomeKind::Skipped) && v.baseline == Some(OutcomeKind::Pass)
         }),
-        "cases passed in the baseline and are skipped now",
+        "skipped here, passed in the baseline",
     );
     note(
         judgement.removed.len(),
-        "cases of the baseline are not in this run",
+        "of the baseline not planned in this run",
     );
     for target in &judgement.removed_targets {
         notes.push(format!(

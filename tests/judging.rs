@@ -111,7 +111,7 @@ fn a_fixed_case_fails_a_strict_gate_only() {
     scene
         .tool("gate --baseline good --run good")
         .code(0)
-        .stdout(contains("1 cases pass against an expectation"));
+        .stdout(contains("1 case passed against an expectation"));
     scene
         .tool("gate --baseline good --run good --strict")
         .code(1)

@@ -4,10 +4,10 @@
 use std::fmt::Write;
 
 use super::summary::{FailureGroup, Group, Section, Summary, columns};
-use super::terminal::{cases, failure_title, known_reason};
+use super::terminal::{failure_title, known_reason};
 use crate::outcome::OutcomeKind;
 use crate::report::escape::{markdown_code, markdown_text, shorten};
-use crate::track::{IssueRef, IssueState, Totals, VerdictKind, thousands};
+use crate::track::{IssueRef, IssueState, Totals, VerdictKind, cases, thousands};
 
 /// A report stays below this many bytes: long lists are cut until it does.
 pub const SIZE_LIMIT: usize = 300_000;
@@ -192,16 +192,7 @@ impl Page {
     }
 
     fn cases(&mut self, cases: &[&str]) {
-        let shown: Vec<String> = cases
-            .iter()
-            .take(self.limits.cases)
-            .map(|case| format!("`{case}`"))
-            .collect();
-        let more = match cases.len().saturating_sub(self.limits.cases) {
-            0 => String::new(),
-            n => format!(" and {} more", thousands(n)),
-        };
-        put!(self, "  - {}{more}", shown.join(", "));
+        put!(self, "  - {}", listed(cases, self.limits.cases));
     }
 
     fn section(&mut self, section: &Section<'_>) {
@@ -229,20 +220,11 @@ impl Page {
             self.more(failing.len(), self.limits.subjects, "operators");
         }
         if !whole.is_empty() {
-            let shown: Vec<String> = whole
-                .iter()
-                .take(self.limits.subjects)
-                .map(|name| format!("`{name}`"))
-                .collect();
-            let more = match whole.len().saturating_sub(self.limits.subjects) {
-                0 => String::new(),
-                n => format!(" and {} more", thousands(n)),
-            };
             put!(
                 self,
-                "{} operators pass all their cases: {}{more}.\n",
+                "{} operators pass all their cases: {}.\n",
                 thousands(whole.len()),
-                shown.join(", ")
+                listed(&whole, self.limits.subjects)
             );
         }
         self.known(section);
@@ -478,6 +460,20 @@ impl Page {
             );
         }
     }
+}
+
+/// "`a`, `b` and 3 more"; the names are ids.
+fn listed<T: AsRef<str>>(names: &[T], limit: usize) -> String {
+    let shown: Vec<String> = names
+        .iter()
+        .take(limit)
+        .map(|name| format!("`{}`", name.as_ref()))
+        .collect();
+    let more = match names.len().saturating_sub(limit) {
+        0 => String::new(),
+        n => format!(" and {} more", thousands(n)),
+    };
+    format!("{}{more}", shown.join(", "))
 }
 
 fn issue_link(id: &IssueRef, state: Option<IssueState>) -> String {

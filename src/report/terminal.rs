@@ -4,11 +4,11 @@ use std::fmt::Write;
 
 use comfy_table::{Cell, CellAlignment, Color, ContentArrangement, LineStyle, Table, presets};
 
-use super::summary::{FailureGroup, Group, KnownGroup, Section, Summary, columns};
+use super::summary::{FailureGroup, Group, KnownGroup, Section, Summary};
 use super::{Colour, escape};
 use crate::outcome::OutcomeKind;
 use crate::track::impact::STILL_FAILING;
-use crate::track::{Totals, VerdictKind, thousands};
+use crate::track::{Totals, VerdictKind, cases, thousands};
 
 pub const WIDTH: usize = 80;
 
@@ -163,28 +163,22 @@ impl Page {
     }
 
     fn groups(&mut self, name: &str, groups: &[&Group]) {
-        let columns = columns(groups);
-        let mut header = vec![name, "cases", "pass"];
-        header.extend(
-            columns
-                .iter()
-                .map(|&i| match Totals::default().others()[i].0 {
-                    "unsupported" => "unsup.",
-                    name => name,
-                }),
-        );
-        header.push("pass rate");
-        let mut table = self.table(&header);
+        let mut table = self.table(&[name, "cases", "pass", "pass rate", "the others"]);
         for group in groups.iter().take(SHOWN) {
-            let others = group.totals.others();
-            let mut row = vec![
+            let others: Vec<String> = group
+                .totals
+                .others()
+                .into_iter()
+                .filter(|(_, n)| *n > 0)
+                .map(|(outcome, n)| format!("{} {outcome}", thousands(n)))
+                .collect();
+            table.add_row(vec![
                 text(&group.name()),
                 number(group.totals.cases),
                 number(group.totals.pass),
-            ];
-            row.extend(columns.iter().map(|&i| number(others[i].1)));
-            row.push(rate(&group.totals));
-            table.add_row(row);
+                rate(&group.totals),
+                text(&others.join(", ")),
+            ]);
         }
         self.put(&table);
         self.more(groups.len(), SHOWN, &format!("{name}s"));
@@ -343,14 +337,6 @@ fn known_issue(group: &KnownGroup<'_>) -> String {
         (Some(issue), Some(state)) => format!("{issue} ({state})"),
         (Some(issue), None) => issue.to_string(),
         (None, _) => "untracked".to_owned(),
-    }
-}
-
-/// `1 case`, `1,512 cases`
-pub(super) fn cases(n: usize) -> String {
-    match n {
-        1 => "1 case".to_owned(),
-        n => format!("{} cases", thousands(n)),
     }
 }
 

@@ -181,7 +181,11 @@ fn the_json_report_keeps_its_schema() {
     assert_eq!(value["targets"][0]["evidence"], "compile");
     assert_eq!(value["targets"][1]["evidence"], "hardware");
     let known = value["verdicts"]["known"].as_array().unwrap();
-    assert!(known.iter().any(|k| k["issue"] == "openxla/xla#7" && k["issue_state"] == "open"));
+    assert!(
+        known
+            .iter()
+            .any(|k| k["issue"] == "openxla/xla#7" && k["issue_state"] == "open")
+    );
     assert_eq!(value["issues"]["issues"][0]["issue"], "openxla/xla#7");
 }
 

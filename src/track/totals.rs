@@ -112,6 +112,14 @@ fn percent(pass: usize, of: usize) -> String {
     }
 }
 
+/// `1 case`, `1,512 cases`
+pub fn cases(n: usize) -> String {
+    match n {
+        1 => "1 case".to_owned(),
+        n => format!("{} cases", thousands(n)),
+    }
+}
+
 /// `1,512`
 pub fn thousands(n: usize) -> String {
     let digits = n.to_string();
