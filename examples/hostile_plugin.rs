@@ -173,8 +173,9 @@ fn misdeed_in(code: *const c_char, size: usize) -> String {
         .unwrap_or_default()
 }
 
-unsafe extern "C" fn compile(args: *mut PJRT_Client_Compile_Args) -> *mut PJRT_Error {
-    let program = unsafe { &*(*args).program };
+/// What the program asks for, done; `None` when a null handle is to be returned.
+fn compile(program: *const PJRT_Program) -> Result<Option<Program>, *mut PJRT_Error> {
+    let program = unsafe { &*program };
     let misdeed = misdeed_in(program.code, program.code_size);
     match misdeed.as_str() {
         "abort-in-compile" => die_of_a_check(),
@@ -190,17 +191,17 @@ unsafe extern "C" fn compile(args: *mut PJRT_Client_Compile_Args) -> *mut PJRT_E
         "kill-in-compile" => {
             unsafe { libc::raise(libc::SIGKILL) };
         }
-        "unimplemented" => return error(UNIMPLEMENTED, "dot on s64\nis not implemented"),
-        "exhausted" => return error(RESOURCE_EXHAUSTED, "no memory for 1 TiB"),
-        "internal" => return error(INTERNAL, "confused"),
-        "invalid" => return error(INVALID_ARGUMENT, "what is this?"),
-        "null-executable" => return ptr::null_mut(),
+        "unimplemented" => return Err(error(UNIMPLEMENTED, "dot on s64\nis not implemented")),
+        "exhausted" => return Err(error(RESOURCE_EXHAUSTED, "no memory for 1 TiB")),
+        "internal" => return Err(error(INTERNAL, "confused")),
+        "invalid" => return Err(error(INVALID_ARGUMENT, "what is this?")),
+        "null-executable" => return Ok(None),
         "noise" => {
             write_raw(1, b"{\"done\":{}}\nnoise on standard output\n");
             let mut byte = 0u8;
             let read = unsafe { libc::read(0, (&raw mut byte).cast(), 1) };
             if read != 0 {
-                return error(INTERNAL, "standard input is not empty");
+                return Err(error(INTERNAL, "standard input is not empty"));
             }
         }
         "flood" => write_raw(2, "a great deal of noise\n".repeat(100_000).as_bytes()),
@@ -217,7 +218,68 @@ unsafe extern "C" fn compile(args: *mut PJRT_Client_Compile_Args) -> *mut PJRT_E
             }
         }
     }
-    unsafe { (*args).executable = Box::into_raw(Box::new(Program { misdeed })).cast() }
+    Ok(Some(Program { misdeed }))
+}
+
+unsafe extern "C" fn client_compile(args: *mut PJRT_Client_Compile_Args) -> *mut PJRT_Error {
+    match compile(unsafe { (*args).program }) {
+        Ok(program) => {
+            let handle = program.map_or(ptr::null_mut(), |p| Box::into_raw(Box::new(p)));
+            unsafe { (*args).executable = handle.cast() };
+            ptr::null_mut()
+        }
+        Err(error) => error,
+    }
+}
+
+unsafe extern "C" fn topology_compile(args: *mut PJRT_Compile_Args) -> *mut PJRT_Error {
+    match compile(unsafe { (*args).program }) {
+        Ok(program) => {
+            let handle = program.map_or(ptr::null_mut(), |_| ptr::without_provenance_mut(64));
+            unsafe { (*args).executable = handle };
+            ptr::null_mut()
+        }
+        Err(error) => error,
+    }
+}
+
+unsafe extern "C" fn topology_create(
+    args: *mut PJRT_TopologyDescription_Create_Args,
+) -> *mut PJRT_Error {
+    unsafe { (*args).topology = ptr::without_provenance_mut(80) }
+    ptr::null_mut()
+}
+
+unsafe extern "C" fn topology_destroy(
+    _: *mut PJRT_TopologyDescription_Destroy_Args,
+) -> *mut PJRT_Error {
+    ptr::null_mut()
+}
+
+unsafe extern "C" fn topology_name(
+    args: *mut PJRT_TopologyDescription_PlatformName_Args,
+) -> *mut PJRT_Error {
+    unsafe {
+        (*args).platform_name = PLATFORM.as_ptr().cast();
+        (*args).platform_name_size = PLATFORM.len();
+    }
+    ptr::null_mut()
+}
+
+unsafe extern "C" fn topology_version(
+    args: *mut PJRT_TopologyDescription_PlatformVersion_Args,
+) -> *mut PJRT_Error {
+    unsafe {
+        (*args).platform_version = PLATFORM.as_ptr().cast();
+        (*args).platform_version_size = PLATFORM.len();
+    }
+    ptr::null_mut()
+}
+
+unsafe extern "C" fn topology_devices(
+    args: *mut PJRT_TopologyDescription_GetDeviceDescriptions_Args,
+) -> *mut PJRT_Error {
+    unsafe { (*args).num_descriptions = 0 }
     ptr::null_mut()
 }
 
@@ -258,7 +320,9 @@ unsafe extern "C" fn from_host(
     };
     let length = dims.iter().product::<i64>() as usize;
     let mut data = vec![0f32; length];
-    unsafe { ptr::copy_nonoverlapping(args.data.cast::<u8>(), data.as_mut_ptr().cast(), length * 4) };
+    unsafe {
+        ptr::copy_nonoverlapping(args.data.cast::<u8>(), data.as_mut_ptr().cast(), length * 4)
+    };
     args.buffer = Box::into_raw(Box::new(Array { dims, data })).cast();
     args.done_with_host_buffer = ptr::null_mut();
     ptr::null_mut()
@@ -332,7 +396,9 @@ unsafe extern "C" fn to_host(args: *mut PJRT_Buffer_ToHostBuffer_Args) -> *mut P
     if args.dst.is_null() {
         args.dst_size = size;
     } else {
-        unsafe { ptr::copy_nonoverlapping(array.data.as_ptr().cast::<u8>(), args.dst.cast(), size) };
+        unsafe {
+            ptr::copy_nonoverlapping(array.data.as_ptr().cast::<u8>(), args.dst.cast(), size)
+        };
         args.event = ptr::null_mut();
     }
     ptr::null_mut()
@@ -363,7 +429,13 @@ pub extern "C" fn GetPjrtApi() -> *const PJRT_Api {
             PJRT_Client_AddressableDevices: Some(devices),
             PJRT_Device_GetDescription: Some(description),
             PJRT_DeviceDescription_Kind: Some(kind),
-            PJRT_Client_Compile: Some(compile),
+            PJRT_Client_Compile: Some(client_compile),
+            PJRT_Compile: Some(topology_compile),
+            PJRT_TopologyDescription_Create: Some(topology_create),
+            PJRT_TopologyDescription_Destroy: Some(topology_destroy),
+            PJRT_TopologyDescription_PlatformName: Some(topology_name),
+            PJRT_TopologyDescription_PlatformVersion: Some(topology_version),
+            PJRT_TopologyDescription_GetDeviceDescriptions: Some(topology_devices),
             PJRT_LoadedExecutable_Destroy: Some(loaded_destroy),
             PJRT_LoadedExecutable_GetExecutable: Some(get_executable),
             PJRT_LoadedExecutable_AddressableDevices: Some(loaded_devices),

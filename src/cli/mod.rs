@@ -6,11 +6,16 @@ mod issues;
 mod judged;
 mod list;
 mod report;
+mod run;
+mod store;
+mod worker;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+
+use crate::run::Interrupt;
 
 /// Conformance test harness and compatibility tracker for TPUs.
 #[derive(Parser)]
@@ -37,6 +42,10 @@ enum Command {
     Issues(issues::Args),
     Report(report::Args),
     List(list::Args),
+    Run(run::Args),
+    Store(store::Args),
+    #[command(hide = true)]
+    Worker(worker::Args),
 }
 
 /// What a subcommand found. Written use is 2 (clap's own code and [`Failure::Use`]), a harness failure 3.
@@ -55,6 +64,8 @@ pub enum Failure {
     Use(anyhow::Error),
     /// The harness or its surroundings failed (an unwritable store, a plug-in that does not load): exit code 3.
     Harness(anyhow::Error),
+    /// Stopped by the user, with what is left of the work: exit code 130.
+    Interrupted(String),
 }
 
 impl Failure {
@@ -77,12 +88,19 @@ pub fn main() -> ExitCode {
         Command::Issues(args) => issues::run(&cli.global, &args),
         Command::Report(args) => report::run(&cli.global, &args),
         Command::List(args) => list::run(&args),
+        Command::Run(args) => run::run(&cli.global, &args),
+        Command::Store(args) => store::run(&cli.global, &args),
+        Command::Worker(args) => worker::run(&args),
     };
     match result {
         Ok(Verdict::Clean) => ExitCode::SUCCESS,
         Ok(Verdict::Unexpected) => ExitCode::from(1),
         Err(Failure::Use(error)) => complain(&error, 2),
         Err(Failure::Harness(error)) => complain(&error, 3),
+        Err(Failure::Interrupted(message)) => {
+            eprintln!("{message}");
+            ExitCode::from(Interrupt::EXIT_CODE)
+        }
     }
 }
 

@@ -1,13 +1,25 @@
 //! Decides whether a target's result agrees with its reference, and measures by how much it does not.
+//!
+//! `bound` holds the error model: how far a float may lie from its reference. `agree` is the verdict on one element.
+//! `scan` goes once over the data with all cores and gathers verdicts and figures.
+
+mod agree;
+mod bound;
+mod figures;
+mod scan;
 
 use serde::{Deserialize, Serialize};
+
+use crate::target::Target;
+use crate::tensor::{ElementType, Tensor};
 
 /// How far a float result may lie from its reference. Integers, bools, shapes, element types, NaN positions, infinities and
 /// signs of zero are compared exactly whatever the tolerance.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tolerance {
-    /// Equal to the reference once that is rounded to the element type. Any NaN equals any NaN.
+    /// Equal to the reference once that is rounded to the element type. Any NaN equals any NaN. (A reference in f64 is
+    /// rounded already, so a result can differ where it lies within f64's own error of a tie.)
     Exact,
     /// Within this many ulp of the result's element type, measured at the reference.
     Ulp(f64),
@@ -16,7 +28,7 @@ pub enum Tolerance {
     Accumulate {
         terms: u64,
         /// The element type that partial sums are kept in.
-        accumulator: crate::tensor::ElementType,
+        accumulator: ElementType,
         /// Set for programs that use the matrix unit.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         precision: Option<Precision>,
@@ -34,19 +46,23 @@ pub enum Precision {
     Highest,
 }
 
-/// What one result's comparison measured. Figures cover the finite elements of both sides.
+/// What one result's comparison measured. Figures cover the elements that are finite on both sides and are always finite
+/// themselves (an overflow is given as the largest f64); they are the same however many cores took part.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     pub elements: u64,
     pub mismatches: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_mismatch: Option<Mismatch>,
+    /// Against the unrounded reference, like all figures; of a complex element the modulus of the difference.
     pub max_abs: f64,
+    /// Over the elements whose reference is not zero.
     pub max_rel: f64,
-    /// In ulp of the result's element type.
+    /// In ulp of the result's element type at the reference; of integers the difference.
     pub max_ulp: f64,
-    /// `‖got − ref‖₂ / ‖ref‖₂`
+    /// `‖got − ref‖₂ / ‖ref‖₂`; `‖got‖₂` where the reference is all zeros.
     pub relative_l2: f64,
+    /// Cosine of the angle between the two as vectors; 1 where both are zero or empty, 0 where one is.
     pub cosine: f64,
 }
 
@@ -56,3 +72,117 @@ pub struct Mismatch {
     pub got: String,
     pub expected: String,
 }
+
+/// The CPU result of one of a program's results.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ReferenceTensor {
+    /// In the widened type (f64, c128), or in `element_type` itself where the reference was computed in it.
+    pub values: Tensor,
+    /// Of the program's own result.
+    pub element_type: ElementType,
+    /// The same program on the absolute values of its inputs, f64 (or c128, of which the modulus counts); same shape.
+    pub scale: Option<Tensor>,
+}
+
+/// What a target's arithmetic does that the element types do not say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Numerics {
+    /// f32 products are made of one, three or six products of bf16 parts.
+    pub matmul_bf16_passes: bool,
+    /// Subnormal results of bf16, f32 and f64 may come as zero of the same sign. (Smaller formats are computed in f32, where
+    /// their subnormals are normal.)
+    pub flush_subnormals: bool,
+}
+
+impl Numerics {
+    /// XLA CPU sets flush-to-zero; a TPU flushes and multiplies in bf16.
+    pub fn for_target(target: &Target) -> Self {
+        Self {
+            matmul_bf16_passes: matches!(target, Target::Tpu | Target::Aot { .. }),
+            flush_subnormals: true,
+        }
+    }
+}
+
+/// Why two tensors cannot be compared. The first two are failures of the target; the others say that the case or its
+/// reference is malformed.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum CompareError {
+    #[error("the result has element type {got}, expected {expected}")]
+    ElementTypeMismatch {
+        got: ElementType,
+        expected: ElementType,
+    },
+    #[error("the result has shape {got:?}, expected {expected:?}")]
+    ShapeMismatch {
+        got: Vec<usize>,
+        expected: Vec<usize>,
+    },
+    #[error("a reference for {element_type} cannot be in {values}; generate the reference again")]
+    ReferenceType {
+        element_type: ElementType,
+        values: ElementType,
+    },
+    #[error("the tolerance 'accumulate' needs the reference's scale; generate the reference again")]
+    MissingScale,
+    #[error(
+        "the scale is {element_type} {shape:?}, which does not fit a result of shape {expected:?}; generate the reference again"
+    )]
+    Scale {
+        element_type: ElementType,
+        shape: Vec<usize>,
+        expected: Vec<usize>,
+    },
+    #[error("the tolerance is impossible: {0}")]
+    Tolerance(String),
+}
+
+/// Compares a result with its reference in one pass over the data (two where the tolerance is in norm).
+///
+/// The rules, element by element:
+/// - Integers and `pred` are equal.
+/// - NaN stands where the reference has NaN and nowhere else; an infinity where it has the same infinity.
+/// - A finite float lies within the tolerance's bound of the unrounded reference, or is the reference rounded to the element
+///   type. No bound is below half the smallest subnormal, or, with `flush_subnormals`, the smallest normal.
+/// - A reference that overflows the element type is what it rounds to there. Next to that edge the bound decides: an
+///   overflow counts as the value that would follow the largest finite one.
+/// - With `accumulate`, where the scale itself is past the accumulator's largest value, partial sums may have overflowed:
+///   infinities and NaN are accepted.
+/// - Zero for a zero has the reference's sign, unless the reference is a sum whose terms cancelled (`accumulate` with a scale
+///   above zero) or is bounded in norm: there a bound admits values of both signs. Types without −0 have nothing to compare.
+/// - Complex elements: `exact` by parts; else the modulus of the difference against the bound at the modulus of the
+///   reference, without regard to signs of zero parts; by parts where a part is not finite.
+///
+/// # Errors
+/// See [`CompareError`].
+pub fn compare(
+    got: &Tensor,
+    reference: &ReferenceTensor,
+    tolerance: &Tolerance,
+    numerics: &Numerics,
+) -> Result<Comparison, CompareError> {
+    let expected = reference.element_type;
+    if got.element_type() != expected {
+        return Err(CompareError::ElementTypeMismatch {
+            got: got.element_type(),
+            expected,
+        });
+    }
+    if got.shape() != reference.values.shape() {
+        return Err(CompareError::ShapeMismatch {
+            got: got.shape().to_vec(),
+            expected: reference.values.shape().to_vec(),
+        });
+    }
+    let values = reference.values.element_type();
+    if values != expected && values != expected.widened() {
+        return Err(CompareError::ReferenceType {
+            element_type: expected,
+            values,
+        });
+    }
+    scan::compare(got, reference, tolerance, numerics)
+}
+
+#[cfg(test)]
+mod tests;

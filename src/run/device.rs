@@ -139,8 +139,7 @@ impl Device {
         let mut metrics = Metrics::default();
         let ended = match &self.kind {
             Kind::Compiles { plugin, topology } => {
-                aot_compile(plugin, topology, case, &mut metrics, on_stage)
-                    .map(|()| Stage::Compile)
+                aot_compile(plugin, topology, case, &mut metrics, on_stage).map(|()| Stage::Compile)
             }
             Kind::Runs {
                 client,
@@ -298,8 +297,11 @@ fn compare_all(
         )));
     }
     let mut first = None;
-    for (index, ((got, reference), tolerance)) in
-        results.iter().zip(reference).zip(&case.tolerances).enumerate()
+    for (index, ((got, reference), tolerance)) in results
+        .iter()
+        .zip(reference)
+        .zip(&case.tolerances)
+        .enumerate()
     {
         match compare(got, reference, tolerance, numerics) {
             Ok(comparison) => {

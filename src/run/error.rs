@@ -8,7 +8,9 @@ use crate::target::Target;
 
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    #[error("target {target} does not start: {reason}; 'tpu-parity doctor' shows what is installed")]
+    #[error(
+        "target {target} does not start: {reason}; 'tpu-parity doctor' shows what is installed"
+    )]
     TargetDoesNotStart { target: Target, reason: String },
     #[error("cannot start a worker process from {}: {source}", program.display())]
     Spawn { program: PathBuf, source: io::Error },

@@ -123,7 +123,10 @@ mod tests {
             assert_eq!(takers.len(), 1);
             sizes[takers[0]] += 1;
         }
-        assert!(sizes.iter().all(|size| (900..1100).contains(size)), "{sizes:?}");
+        assert!(
+            sizes.iter().all(|size| (900..1100).contains(size)),
+            "{sizes:?}"
+        );
     }
 
     #[test]

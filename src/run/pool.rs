@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::device::{runs_programs, skipped};
 use super::process::{NotReady, Served, Worker, seconds};
-use super::protocol::{Job, Request, WireReference, send};
+use super::protocol::{Job, Request, send};
 use super::{Interrupt, PlannedTarget, Result, RunError};
 use crate::case::Case;
 use crate::compare::ReferenceTensor;
@@ -69,12 +69,14 @@ impl Pool {
         options: RunOptions,
         interrupt: &Interrupt,
     ) -> Result<Option<Self>> {
-        Ok(start_worker(&target, &options, interrupt)?.map(|worker| Self {
-            record: worker.record.clone(),
-            idle: Mutex::new(vec![worker]),
-            target,
-            options,
-        }))
+        Ok(
+            start_worker(&target, &options, interrupt)?.map(|worker| Self {
+                record: worker.record.clone(),
+                idle: Mutex::new(vec![worker]),
+                target,
+                options,
+            }),
+        )
     }
 
     pub fn target(&self) -> &PlannedTarget {
@@ -106,7 +108,7 @@ impl Pool {
     ) -> Result<Option<Outcome>> {
         let reference = match reference {
             _ if !self.needs_reference() => None,
-            Some(Ok(tensors)) => Some(tensors.iter().map(WireReference::from).collect()),
+            Some(Ok(tensors)) => Some(tensors.clone()),
             Some(Err(reason)) => {
                 return Ok(Some(skipped(case, &self.target.target, reason.clone())));
             }
@@ -139,12 +141,7 @@ impl Pool {
         }
     }
 
-    fn attempt(
-        &self,
-        case: &Case,
-        job: &[u8],
-        interrupt: &Interrupt,
-    ) -> Result<Option<Outcome>> {
+    fn attempt(&self, case: &Case, job: &[u8], interrupt: &Interrupt) -> Result<Option<Outcome>> {
         let ended = |kind, stage, message| Outcome {
             outcome: kind,
             stage,
@@ -187,7 +184,7 @@ impl Pool {
 
     fn give_back(&self, worker: Worker) {
         let tired = worker.served >= self.options.cases_per_worker
-            || worker.served % MEMORY_GLANCE == 0
+            || worker.served.is_multiple_of(MEMORY_GLANCE)
                 && worker
                     .resident()
                     .is_some_and(|bytes| bytes > self.options.memory_per_worker);
@@ -209,12 +206,7 @@ fn start_worker(
 ) -> Result<Option<Worker>> {
     let mut reason = String::new();
     for _ in 0..2 {
-        let started = Worker::start(
-            &options.program,
-            target,
-            options.startup_timeout,
-            interrupt,
-        )?;
+        let started = Worker::start(&options.program, target, options.startup_timeout, interrupt)?;
         match started {
             Ok(worker) => return Ok(Some(worker)),
             Err(NotReady::Stopped) => return Ok(None),

@@ -32,10 +32,15 @@ pub(super) struct Worker {
 pub(super) enum Served {
     Done(Box<Outcome>),
     /// The process is gone, or talks nonsense and was killed.
-    Died { stage: Stage, message: String },
+    Died {
+        stage: Stage,
+        message: String,
+    },
     /// The process was gone before it took the case up.
     NotTaken,
-    TimedOut { stage: Stage },
+    TimedOut {
+        stage: Stage,
+    },
     Stopped,
 }
 
@@ -94,12 +99,7 @@ impl Worker {
 
     /// Gives the worker one case, as a line that is a `Request::Job`, and waits for what comes of it. After anything but
     /// `Done` the worker is of no further use.
-    pub(super) fn serve(
-        &mut self,
-        job: &[u8],
-        timeout: Duration,
-        interrupt: &Interrupt,
-    ) -> Served {
+    pub(super) fn serve(&mut self, job: &[u8], timeout: Duration, interrupt: &Interrupt) -> Served {
         let mark = self.process.stderr.position();
         if self.process.write(job).is_err() {
             return Served::NotTaken;

@@ -114,8 +114,8 @@ fn line(counts: &Counts, total: usize, elapsed: Duration) -> String {
     let done = counts.total();
     let rate = done as f64 / elapsed.as_secs_f64().max(1e-9);
     let mut text = format!("{done}/{total}");
-    if total > 0 {
-        text.push_str(&format!(" ({}%)", done * 100 / total));
+    if let Some(percent) = (done * 100).checked_div(total) {
+        text.push_str(&format!(" ({percent}%)"));
     }
     text.push_str(&format!(", {rate:.1}/s"));
     if done > 0 && done < total {
@@ -145,9 +145,6 @@ mod tests {
             line(&counts, 100, Duration::from_secs(4)),
             "40/100 (40%), 10.0/s, 6 s left, 1 fail, 1 crash"
         );
-        assert_eq!(
-            line(&Counts::default(), 0, Duration::ZERO),
-            "0/0, 0.0/s"
-        );
+        assert_eq!(line(&Counts::default(), 0, Duration::ZERO), "0/0, 0.0/s");
     }
 }

@@ -1,12 +1,10 @@
 //! What supervisor and worker say to each other: one JSON object a line.
 //!
-//! Tensors travel as base64 of their bytes, so that every bit pattern arrives, NaN payloads included.
+//! Tensors travel as base64 of their bytes (`Tensor`'s own form in text), so that every bit pattern arrives.
 
 use std::io::{self, BufRead, Write};
 use std::path::PathBuf;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
 use crate::case::Case;
@@ -15,7 +13,6 @@ use crate::outcome::{Outcome, Stage};
 use crate::pjrt::NamedValue;
 use crate::store::PluginRecord;
 use crate::target::Target;
-use crate::tensor::{ElementType, Tensor};
 
 /// Supervisor to worker.
 #[derive(Debug, Serialize, Deserialize)]
@@ -40,7 +37,7 @@ pub(super) struct Hello {
 pub(super) struct Job {
     pub case: Case,
     /// One per result; none where the target does not run programs.
-    pub reference: Option<Vec<WireReference>>,
+    pub reference: Option<Vec<ReferenceTensor>>,
 }
 
 /// Worker to supervisor.
@@ -55,58 +52,6 @@ pub(super) enum Response {
     Stage(Stage),
     /// Answers `Job`.
     Done(Box<Outcome>),
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct WireReference {
-    values: WireTensor,
-    element_type: ElementType,
-    scale: Option<WireTensor>,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-struct WireTensor {
-    element_type: ElementType,
-    shape: Vec<usize>,
-    data: String,
-}
-
-impl From<&ReferenceTensor> for WireReference {
-    fn from(reference: &ReferenceTensor) -> Self {
-        Self {
-            values: (&reference.values).into(),
-            element_type: reference.element_type,
-            scale: reference.scale.as_ref().map(WireTensor::from),
-        }
-    }
-}
-
-impl WireReference {
-    /// Fails on bytes that are no tensor of the declared type and shape.
-    pub(super) fn decode(self) -> Result<ReferenceTensor, String> {
-        Ok(ReferenceTensor {
-            values: self.values.decode()?,
-            element_type: self.element_type,
-            scale: self.scale.map(WireTensor::decode).transpose()?,
-        })
-    }
-}
-
-impl From<&Tensor> for WireTensor {
-    fn from(tensor: &Tensor) -> Self {
-        Self {
-            element_type: tensor.element_type(),
-            shape: tensor.shape().to_vec(),
-            data: STANDARD.encode(tensor.data()),
-        }
-    }
-}
-
-impl WireTensor {
-    fn decode(self) -> Result<Tensor, String> {
-        let data = STANDARD.decode(&self.data).map_err(|e| e.to_string())?;
-        Tensor::new(self.element_type, self.shape, data).map_err(|e| e.to_string())
-    }
 }
 
 /// One write of one whole line.

@@ -167,7 +167,10 @@ mod tests {
             "terminate called after throwing an instance of 'std::bad_alloc' what():  std::bad_alloc"
         );
         assert_eq!(
-            cause("thread 'main' panicked at src/x.rs:1:2:\nboom\nnote: run with `RUST_BACKTRACE=1`").unwrap(),
+            cause(
+                "thread 'main' panicked at src/x.rs:1:2:\nboom\nnote: run with `RUST_BACKTRACE=1`"
+            )
+            .unwrap(),
             "thread 'main' panicked at src/x.rs:1:2: boom"
         );
     }

@@ -1,6 +1,4 @@
-//! What `run` says at the end: counts per target and the first cases that did not pass. Judging them is `track`'s job.
-
-use std::fmt::Write;
+//! Counts of outcomes, and the table that `run` prints at the end.
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
@@ -44,20 +42,26 @@ impl Counts {
     }
 }
 
-/// A row per target, then at most `examples` lines per target, one per case that neither passed nor was skipped.
-pub fn summary_table(targets: &[Target], outcomes: &[Outcome], examples: usize) -> String {
+/// A row per target, a column per kind of outcome that occurs.
+pub fn summary_table(targets: &[Target], outcomes: &[Outcome]) -> String {
     let shown: Vec<OutcomeKind> = OutcomeKind::ALL
         .into_iter()
         .filter(|kind| *kind == OutcomeKind::Pass || Counts::of(outcomes).get(*kind) > 0)
         .collect();
     let mut table = Table::new();
-    table.load_preset(NOTHING);
-    let mut header = vec!["target".to_owned(), "evidence".to_owned(), "cases".to_owned()];
+    table.load_style(NOTHING);
+    let mut header = vec![
+        "target".to_owned(),
+        "evidence".to_owned(),
+        "cases".to_owned(),
+    ];
     header.extend(shown.iter().map(ToString::to_string));
     table.set_header(header);
     let of_target = |target: &Target| {
         let name = target.to_string();
-        outcomes.iter().filter(move |outcome| outcome.target == name)
+        outcomes
+            .iter()
+            .filter(move |outcome| outcome.target == name)
     };
     for target in targets {
         let counts = Counts::of(of_target(target));
@@ -72,36 +76,11 @@ pub fn summary_table(targets: &[Target], outcomes: &[Outcome], examples: usize) 
     for column in table.column_iter_mut().skip(2) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    let mut text = table.trim_fmt();
-    text.push('\n');
-    for target in targets {
-        let notable: Vec<&Outcome> = of_target(target)
-            .filter(|o| !matches!(o.outcome, OutcomeKind::Pass | OutcomeKind::Skipped))
-            .collect();
-        if notable.is_empty() || examples == 0 {
-            continue;
-        }
-        // Writing to a String does not fail.
-        let _ = writeln!(text, "\n{target}:");
-        for outcome in notable.iter().take(examples) {
-            let message = outcome.message.as_deref().unwrap_or_default();
-            let _ = writeln!(
-                text,
-                "  {} in {}: {}: {}",
-                outcome.outcome,
-                outcome.stage,
-                outcome.case,
-                shortened(message)
-            );
-        }
-        if notable.len() > examples {
-            let _ = writeln!(text, "  … and {} more", notable.len() - examples);
-        }
-    }
-    text
+    table.trim_fmt()
 }
 
-fn shortened(message: &str) -> String {
+/// As much of a message as fits a list; at most 160 characters.
+pub fn shortened(message: &str) -> String {
     const LONGEST: usize = 160;
     match message.char_indices().nth(LONGEST) {
         Some((end, _)) => format!("{}…", &message[..end]),

@@ -45,7 +45,10 @@ impl Fleet {
 
     /// In the order of the targets.
     pub fn records(&self) -> Vec<PluginRecord> {
-        self.pools.iter().map(|pool| pool.record().clone()).collect()
+        self.pools
+            .iter()
+            .map(|pool| pool.record().clone())
+            .collect()
     }
 }
 
@@ -54,6 +57,12 @@ impl Fleet {
 pub struct Lost {
     pub target: Target,
     pub error: RunError,
+}
+
+impl From<Lost> for RunError {
+    fn from(lost: Lost) -> Self {
+        lost.error
+    }
 }
 
 #[derive(Debug)]
@@ -105,7 +114,10 @@ pub fn execute(
         }
     });
     progress.end();
-    let state = board.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let state = board
+        .state
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner);
     ticked?;
     if let Some(error) = state.failed {
         return Err(error);

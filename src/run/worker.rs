@@ -42,13 +42,7 @@ fn serve_job(device: &Device, job: Job, output: &std::fs::File) -> io::Result<()
         }
     };
     on_stage(crate::outcome::Stage::Load);
-    let reference = job
-        .reference
-        .map(|tensors| tensors.into_iter().map(|t| t.decode()).collect())
-        .transpose()
-        .map_err(io::Error::other)?;
-    let reference: Option<Vec<_>> = reference;
-    let outcome = device.execute(&job.case, reference.as_deref(), &mut on_stage);
+    let outcome = device.execute(&job.case, job.reference.as_deref(), &mut on_stage);
     sent?;
     send(output, &Response::Done(Box::new(outcome)))
 }

@@ -25,7 +25,7 @@ pub enum Domain {
     Unit,
     /// Floats and complex parts: uniform in [lo, hi).
     Uniform { lo: f64, hi: f64 },
-    /// Uniform integers lo ..= hi, as integers or as floats of that value (rounded where the type skips integers).
+    /// Uniform integers lo ..= hi, as integers or as floats of that value (where the type skips integers, a near one in the range).
     Integers { lo: i64, hi: i64 },
     /// Like `Any`, never zero: what rounds to zero becomes 1 (floats: with its sign).
     Nonzero,

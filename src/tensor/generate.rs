@@ -145,25 +145,10 @@ impl Generator<'_> {
         {
             return Err(self.error(format!("[{lo}, {hi}) leaves the type's range")));
         }
-        let inside = |x: f64| x >= lo && x < hi;
-        let nearest_inside = |x: f64| {
-            let rounded = format.round_to(x);
-            if inside(rounded) {
-                return Some(rounded);
-            }
-            let step = if rounded < lo { 1 } else { -1 };
-            let ordinal = match format.ordinal(format.encode(x)) {
-                Some(ordinal) => ordinal + step,
-                // e8m0 has no zero: what it makes of one is the smallest value.
-                None => 0,
-            };
-            let next = format.decode(format.from_ordinal(ordinal)?);
-            inside(next).then_some(next)
-        };
         let draw = |c| lo * (1.0 - self.stream.unit(c)) + hi * self.stream.unit(c);
         (0..(self.elements * self.parts()) as u64)
             .map(|c| {
-                nearest_inside(draw(c))
+                nearest(format, draw(c), |x| x >= lo && x < hi, lo)
                     .ok_or_else(|| self.error(format!("the type has no value in [{lo}, {hi})")))
             })
             .collect()
@@ -178,9 +163,14 @@ impl Generator<'_> {
             return Err(self.error(format!("{lo} ..= {hi} leaves the type's range")));
         }
         let span = (i128::from(hi) - i128::from(lo)) as u128 + 1;
-        Ok(self.each(|c| {
-            format.round_to((i128::from(lo) + i128::from(self.stream.below(c, span))) as f64)
-        }))
+        let (low, high) = (lo as f64, hi as f64);
+        (0..(self.elements * self.parts()) as u64)
+            .map(|c| {
+                let x = (i128::from(lo) + i128::from(self.stream.below(c, span))) as f64;
+                nearest(format, x, |x| x >= low && x <= high, low)
+                    .ok_or_else(|| self.error(format!("the type has no value in {lo} ..= {hi}")))
+            })
+            .collect()
     }
 
     fn row_length(&self) -> usize {
@@ -342,6 +332,22 @@ impl Generator<'_> {
             }
         }
     }
+}
+
+/// `x` rounded to the format, or, where that leaves the interval that `inside` tells and `lo` begins, the next value toward it.
+fn nearest(format: FloatFormat, x: f64, inside: impl Fn(f64) -> bool, lo: f64) -> Option<f64> {
+    let rounded = format.round_to(x);
+    if inside(rounded) {
+        return Some(rounded);
+    }
+    let step = if rounded < lo { 1 } else { -1 };
+    let ordinal = match format.ordinal(format.encode(x)) {
+        Some(ordinal) => ordinal + step,
+        // e8m0 has no zero: what it makes of one is the smallest value.
+        None => 0,
+    };
+    let next = format.decode(format.from_ordinal(ordinal)?);
+    inside(next).then_some(next)
 }
 
 /// The least and the largest value of an integer type; `pred` counts as 0 ..= 1.

@@ -12,6 +12,7 @@ pub mod format;
 mod generate;
 mod random;
 pub mod safetensors;
+mod text;
 
 pub use approximate::Scalar;
 pub use domain::{Domain, InputSpec};
@@ -19,12 +20,15 @@ pub use element_type::ElementType;
 pub use error::{Result, TensorError};
 pub use format::FloatFormat;
 
+use serde::{Deserialize, Serialize};
+
 /// A dense, row-major host tensor.
 ///
 /// Elements are stored little-endian. A sub-byte element (i2, u2, i4, u4, f4, f6) takes one byte, its bits in the low end;
 /// signed sub-byte integers are sign-extended to the byte. `pred` is one byte, 0 or 1. Complex is real then imaginary.
 /// `==` compares bits: a NaN equals itself, −0 does not equal +0.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "text::TensorText", into = "text::TensorText")]
 pub struct Tensor {
     element_type: ElementType,
     shape: Vec<usize>,
@@ -254,6 +258,11 @@ impl Tensor {
         hasher.finalize().to_hex().to_string()
     }
 }
+
+#[cfg(test)]
+mod domain_tests;
+#[cfg(test)]
+mod golden_tests;
 
 #[cfg(test)]
 mod tests;

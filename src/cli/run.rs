@@ -1,0 +1,339 @@
+//! `tpu-parity run`: cases on targets, into the store.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::judged::{self, Tracker};
+use super::{CommandResult, Failure, Global, Verdict};
+use crate::case::{Case, CaseId};
+use crate::outcome::OutcomeKind;
+use crate::pjrt::NamedValue;
+use crate::project::{Project, ProjectError};
+use crate::run::{
+    Fleet, Interrupt, Plan, PlannedTarget, Progress, Reference, RunError, RunOptions, Shard,
+    Summary, execute, shortened, summary_table,
+};
+use crate::store::{Environment, Run, RunRecord, RunWriter, StoreError};
+use crate::suite;
+use crate::target::Target;
+use crate::track::{self, Judgement, VerdictKind};
+
+/// How many unexpected outcomes are shown per target.
+const EXAMPLES: usize = 10;
+
+/// Run cases on targets.
+///
+/// Each case runs in a worker process: a plug-in that aborts or hangs costs that case and no other. The exit code is 0 when
+/// every outcome is a pass or an expected failure, 1 otherwise, and 130 after Ctrl-C, which leaves a run that --resume
+/// finishes.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Globs over case ids: `*` stays within a part, `**` crosses slashes [default: all]
+    #[arg(value_name = "SELECT", conflicts_with = "resume")]
+    select: Vec<String>,
+    /// Globs over case ids to leave out
+    #[arg(long, value_name = "GLOB", conflicts_with = "resume")]
+    exclude: Vec<String>,
+    /// Where to run: cpu, tpu, aot-<gen>[:<slice>], plugin:<path or name>; may be given several times
+    #[arg(
+        long = "target",
+        short,
+        value_name = "TARGET",
+        env = "TPU_PARITY_TARGET",
+        value_delimiter = ',',
+        required_unless_present = "resume"
+    )]
+    targets: Vec<String>,
+    /// Cases at the same time [default: one a core]
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    jobs: Option<u16>,
+    /// Seconds that one attempt at a case may take
+    #[arg(long, value_name = "SECONDS", default_value_t = 60.0, value_parser = positive_seconds)]
+    timeout: f64,
+    /// Further attempts at a case that crashed, timed out, failed or met an error
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    retries: usize,
+    /// Take only the I-th of N parts of the cases; which part a case falls to depends on its id alone
+    #[arg(long, value_name = "I/N", conflicts_with = "resume")]
+    shard: Option<String>,
+    /// Finish an interrupted run: its id, its label, its path, or latest
+    #[arg(long, value_name = "RUN")]
+    resume: Option<String>,
+    /// A name for the run, by which other commands find it
+    #[arg(long, value_name = "NAME", conflicts_with = "resume")]
+    label: Option<String>,
+    /// Count a case that passes against an expectation as unexpected
+    #[arg(long)]
+    strict: bool,
+}
+
+fn positive_seconds(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(seconds) if seconds > 0.0 && seconds <= 1e6 => Ok(seconds),
+        _ => Err("not a number of seconds above 0".to_owned()),
+    }
+}
+
+/// What is about to run, and the run in the store if it exists already.
+struct Prepared {
+    plan: Plan,
+    fleet: Fleet,
+    writer: RunWriter,
+}
+
+pub fn run(global: &Global, args: &Args) -> CommandResult {
+    let tracker = Tracker::open(global)?;
+    let project = &tracker.project;
+    let interrupt = Interrupt::on_signals().map_err(Failure::harness)?;
+    let prepared = match &args.resume {
+        Some(name) => resume(global, args, project, name, &interrupt)?,
+        None => create(global, args, project, &interrupt)?,
+    };
+    let Some(Prepared {
+        plan,
+        fleet,
+        writer,
+    }) = prepared
+    else {
+        return Err(Failure::Interrupted(
+            "interrupted before the first case".to_owned(),
+        ));
+    };
+    let id = writer.record().id.clone();
+    eprintln!("run {id}: {} outcomes to come", plan.len());
+    let summary = execute(
+        &plan,
+        &fleet,
+        &references(project),
+        writer.journal(),
+        &Progress::new(plan.len()),
+        &interrupt,
+    )
+    .map_err(Failure::harness)?;
+    drop(fleet);
+    if summary.missing > 0 {
+        return Err(unfinished(&id, summary));
+    }
+    let run = writer.seal().map_err(Failure::harness)?;
+    let judgement = tracker.judge(&run, None);
+    let (text, verdict) = conclude(&run, &judgement, &summary, args.strict);
+    judged::print(&text)?;
+    Ok(verdict)
+}
+
+fn create(
+    global: &Global,
+    args: &Args,
+    project: &Project,
+    interrupt: &Interrupt,
+) -> Result<Option<Prepared>, Failure> {
+    let targets = parse_targets(&args.targets)?;
+    let shard: Option<Shard> = args
+        .shard
+        .as_ref()
+        .map(|text| text.parse())
+        .transpose()
+        .map_err(Failure::wrong_use)?;
+    let cases = suite::load(&project.suites()).map_err(Failure::wrong_use)?;
+    let mut cases =
+        suite::select(cases, &args.select, &args.exclude).map_err(Failure::wrong_use)?;
+    cases.retain(|case| shard.is_none_or(|shard| shard.takes(&case.id)));
+    let plan = Plan::new(cases, resolve(project, &targets)?);
+    let Some(fleet) = start(&plan, args, interrupt)? else {
+        return Ok(None);
+    };
+    let mut environment = Environment::here();
+    environment.plugins = fleet.records();
+    environment.packages = project
+        .pins()
+        .iter()
+        .filter(|pin| {
+            let used = |plugin: &PlannedTarget| plugin.name.as_deref() == Some(pin.name.as_str());
+            plan.targets.iter().any(used)
+        })
+        .map(|pin| (pin.name.clone(), pin.version.clone()))
+        .collect();
+    let mut record = RunRecord::new(environment, targets, args.select.clone());
+    record.exclude = args.exclude.clone();
+    record.label = args.label.clone();
+    record.shard = shard.map(|shard| shard.to_string());
+    let ids: Vec<CaseId> = plan.cases.iter().map(|case| case.id.clone()).collect();
+    let writer = judged::open_store(global)?
+        .create(record, &ids)
+        .map_err(store_failure)?;
+    Ok(Some(Prepared {
+        plan,
+        fleet,
+        writer,
+    }))
+}
+
+fn resume(
+    global: &Global,
+    args: &Args,
+    project: &Project,
+    name: &str,
+    interrupt: &Interrupt,
+) -> Result<Option<Prepared>, Failure> {
+    let dir = judged::open_store(global)?
+        .resolve(name)
+        .map_err(store_failure)?;
+    let writer = RunWriter::resume(&dir).map_err(store_failure)?;
+    let record = writer.record();
+    let targets = resolve(project, &record.targets)?;
+    for target in &targets {
+        let before = record.environment.plugin(&target.target);
+        if before.is_some_and(|plugin| plugin.sha256 != target.sha256) {
+            return Err(Failure::Use(anyhow::anyhow!(
+                "the plug-in of target {} has changed since run {} began; start a new run",
+                target.target,
+                record.id
+            )));
+        }
+    }
+    let cases = planned_cases(project, writer.planned(), &record.id)?;
+    let plan = Plan::new(cases, targets).without(|case, target| writer.is_done(case, target));
+    Ok(start(&plan, args, interrupt)?.map(|fleet| Prepared {
+        plan,
+        fleet,
+        writer,
+    }))
+}
+
+/// The cases that a run planned, in its order.
+fn planned_cases(project: &Project, planned: &[CaseId], run: &str) -> Result<Vec<Case>, Failure> {
+    let mut cases: HashMap<CaseId, Case> = suite::load(&project.suites())
+        .map_err(Failure::wrong_use)?
+        .into_iter()
+        .map(|case| (case.id.clone(), case))
+        .collect();
+    let take = |id: &CaseId| {
+        cases.remove(id).ok_or_else(|| {
+            Failure::Use(anyhow::anyhow!(
+                "case {id} of run {run} is no longer in the suites; start a new run"
+            ))
+        })
+    };
+    planned.iter().map(take).collect()
+}
+
+fn parse_targets(texts: &[String]) -> Result<Vec<Target>, Failure> {
+    let mut targets = Vec::new();
+    for text in texts {
+        let target: Target = text.parse().map_err(Failure::wrong_use)?;
+        if !targets.contains(&target) {
+            targets.push(target);
+        }
+    }
+    Ok(targets)
+}
+
+fn resolve(project: &Project, targets: &[Target]) -> Result<Vec<PlannedTarget>, Failure> {
+    let resolve_one = |target: &Target| {
+        let plugin = project.resolve(target).map_err(|error| match error {
+            ProjectError::UnknownPlugin { .. } => Failure::wrong_use(error),
+            _ => Failure::harness(error),
+        })?;
+        Ok(PlannedTarget {
+            target: target.clone(),
+            plugin: plugin.path,
+            name: plugin.name,
+            sha256: plugin.sha256,
+            options: plugin
+                .options
+                .into_iter()
+                .map(|(name, value)| NamedValue { name, value })
+                .collect(),
+        })
+    };
+    targets.iter().map(resolve_one).collect()
+}
+
+fn start(plan: &Plan, args: &Args, interrupt: &Interrupt) -> Result<Option<Fleet>, Failure> {
+    let program: PathBuf = std::env::current_exe().map_err(Failure::harness)?;
+    let mut options = RunOptions::new(program);
+    if let Some(jobs) = args.jobs {
+        options.jobs = jobs.into();
+    }
+    options.timeout = Duration::from_secs_f64(args.timeout);
+    options.retries = args.retries;
+    Fleet::start(&plan.targets, &options, interrupt).map_err(Failure::harness)
+}
+
+/// What each case is compared against.
+fn references(_project: &Project) -> impl Fn(&Case) -> Reference + Sync {
+    |_case| Err("no reference".to_owned())
+}
+
+fn store_failure(error: StoreError) -> Failure {
+    match error {
+        StoreError::NoSuchRun { .. }
+        | StoreError::BadLabel { .. }
+        | StoreError::Finished { .. } => Failure::wrong_use(error),
+        _ => Failure::harness(error),
+    }
+}
+
+fn unfinished(id: &str, summary: Summary) -> Failure {
+    let rest = format!(
+        "{} outcomes are kept and {} missing; go on with: tpu-parity run --resume {id}",
+        summary.finished, summary.missing
+    );
+    match summary.lost.into_iter().next() {
+        Some(lost) => Failure::Harness(anyhow::Error::new(RunError::from(lost)).context(rest)),
+        None => Failure::Interrupted(format!("interrupted: {rest}")),
+    }
+}
+
+/// What there is to say about a finished run, and whether anything in it is unexpected.
+fn conclude(
+    run: &Run,
+    judgement: &Judgement,
+    summary: &Summary,
+    strict: bool,
+) -> (String, Verdict) {
+    let unexpected: Vec<&track::Verdict> = judgement
+        .verdicts
+        .iter()
+        .filter(|verdict| verdict.kind.is_unexpected(strict))
+        .collect();
+    let mut lines = vec![summary_table(&run.record.targets, &run.outcomes)];
+    for target in &run.record.targets {
+        let name = target.to_string();
+        let here: Vec<_> = unexpected.iter().filter(|v| v.target == name).collect();
+        if here.is_empty() {
+            continue;
+        }
+        lines.push(format!("\nunexpected on {name}:"));
+        lines.extend(here.iter().take(EXAMPLES).map(|verdict| example(verdict)));
+        if here.len() > EXAMPLES {
+            lines.push(format!("  … and {} more", here.len() - EXAMPLES));
+        }
+    }
+    lines.push(format!(
+        "\nrun {}: {} outcomes in {:.1} s, {} known failures, {} unexpected\n",
+        run.record.id,
+        run.outcomes.len(),
+        summary.elapsed.as_secs_f64(),
+        judgement.of(VerdictKind::Known).count(),
+        unexpected.len()
+    ));
+    let verdict = if unexpected.is_empty() {
+        Verdict::Clean
+    } else {
+        Verdict::Unexpected
+    };
+    (lines.join("\n"), verdict)
+}
+
+fn example(verdict: &track::Verdict) -> String {
+    let outcome = verdict.outcome.map_or("no outcome", OutcomeKind::as_str);
+    let message = verdict.message.as_deref().unwrap_or_default();
+    format!(
+        "  {} {outcome} {}: {}",
+        verdict.kind,
+        verdict.case,
+        shortened(message)
+    )
+}

@@ -1,0 +1,111 @@
+//! Whether one element agrees with its reference. The rules are in the documentation of [`super::compare`].
+
+use super::Numerics;
+use super::bound::{Bound, flushes};
+use crate::tensor::FloatFormat;
+use crate::tensor::format::Specials;
+
+/// The rules for floats of one element type.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Floats {
+    pub format: FloatFormat,
+    pub bound: Bound,
+    max_finite: f64,
+    /// Magnitudes below may come as zero even where the tolerance is exact.
+    flushed_below: f64,
+}
+
+/// Equal, any NaN to any NaN, and zeros by sign.
+fn same(a: f64, b: f64) -> bool {
+    a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan())
+}
+
+impl Floats {
+    pub fn new(format: FloatFormat, bound: Bound, numerics: &Numerics) -> Self {
+        Self {
+            format,
+            bound,
+            max_finite: format.max_finite(),
+            flushed_below: if flushes(&format, numerics) {
+                format.min_normal()
+            } else {
+                0.0
+            },
+        }
+    }
+
+    /// Whether the reference is finite once it is rounded to the element type.
+    pub fn is_finite(&self, reference: f64) -> bool {
+        reference.abs() <= self.max_finite || self.format.round_to(reference).is_finite()
+    }
+
+    pub fn real(&self, got: f64, reference: f64, scale: f64) -> bool {
+        // What is equal and not zero needs no rounding: `got` is a value of the format.
+        if got == reference && got != 0.0 {
+            return true;
+        }
+        if self.bound.is_exact() {
+            return self.exact(got, reference);
+        }
+        if !reference.is_finite() {
+            return same(got, self.format.round_to(reference));
+        }
+        if got == 0.0 && reference == 0.0 {
+            return same(got, self.format.round_to(reference))
+                || !self.bound.needs_zero_sign(scale);
+        }
+        if self.format.specials == Specials::Scale && reference <= 0.0 {
+            return got.is_nan();
+        }
+        let bound = self.bound.at(reference.abs(), scale);
+        let within = if got.is_finite() {
+            (got - reference).abs() <= bound
+        } else if self.bound.may_overflow(scale) {
+            true
+        } else {
+            self.overflow_sign_fits(got, reference)
+                && reference.abs() <= self.max_finite
+                && self.format.overflow_value() - reference.abs() <= bound
+        };
+        within || same(got, self.format.round_to(reference))
+    }
+
+    /// Whether a result that is not finite is what the format makes of an overflow with the reference's sign.
+    fn overflow_sign_fits(&self, got: f64, reference: f64) -> bool {
+        if self.format.has_infinity() {
+            got.is_infinite() && (got < 0.0) == (reference < 0.0)
+        } else {
+            got.is_nan()
+        }
+    }
+
+    fn exact(&self, got: f64, reference: f64) -> bool {
+        same(got, self.format.round_to(reference))
+            || (got == 0.0
+                && reference != 0.0
+                && reference.abs() < self.flushed_below
+                && got.is_sign_negative() == reference.is_sign_negative())
+    }
+
+    pub fn complex(&self, got: [f64; 2], reference: [f64; 2], scale: f64) -> bool {
+        let finite =
+            got.iter().all(|v| v.is_finite()) && reference.iter().all(|v| self.is_finite(*v));
+        if self.bound.is_exact() || !finite {
+            return self.real(got[0], reference[0], scale)
+                && self.real(got[1], reference[1], scale);
+        }
+        let difference = modulus(got[0] - reference[0], got[1] - reference[1]);
+        difference <= self.bound.at(modulus(reference[0], reference[1]), scale)
+            || (self.exact(got[0], reference[0]) && self.exact(got[1], reference[1]))
+    }
+}
+
+/// √(x² + y²) without overflow or underflow on the way.
+pub(super) fn modulus(x: f64, y: f64) -> f64 {
+    let square = x * x + y * y;
+    if square > 1e-290 && square < 1e300 {
+        square.sqrt()
+    } else {
+        x.hypot(y)
+    }
+}

@@ -1,0 +1,166 @@
+//! The error model: how far a float result may lie from its reference.
+
+use super::{CompareError, Numerics, Precision, Tolerance};
+use crate::tensor::{ElementType, FloatFormat};
+
+/// A tolerance made ready for one element type and one target.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bound {
+    kind: Kind,
+    /// No bound is smaller.
+    floor: f64,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Exact,
+    Ulp {
+        ulps: f64,
+        format: FloatFormat,
+    },
+    Accumulate {
+        /// Of `|ref|`.
+        output: f64,
+        /// Of the scale.
+        accumulation: f64,
+        /// A scale from here on may overflow the accumulator.
+        overflow: f64,
+    },
+    Norm(f64),
+}
+
+/// γ(n, u) = nu / (1 − nu), the relative error of n roundings (Higham, "Accuracy and Stability of Numerical Algorithms",
+/// 2nd ed., lemma 3.1) while nu ≤ ½; 2nu beyond, where γ breaks down but a sum's error stays below nu
+/// (Jeannerod and Rump, "Improved error bounds for inner products in floating-point arithmetic", SIMAX 34, 2013).
+pub(super) fn gamma(n: f64, u: f64) -> f64 {
+    let nu = n * u;
+    if nu <= 0.5 { nu / (1.0 - nu) } else { 2.0 * nu }
+}
+
+/// Passes of the matrix unit, and the relative error that they leave in a product of two f32 values, after Henry, Tang and
+/// Heinecke, "Leveraging the bfloat16 Artificial Intelligence Datatype For Higher-Precision Computations" (ARITH 2019).
+///
+/// With v = 2⁻⁸, bf16's unit roundoff, x = x₁ + x₂ + x₃ and |xᵢ₊₁| ≤ vⁱ|x|; three parts hold all 24 bits of an f32.
+/// - One pass, x₁y₁: each operand is rounded once, 2v + v².
+/// - Three passes, x₁y₁ + x₁y₂ + x₂y₁: each operand is short by v², and x₂y₂ ≤ v²|xy| is left out, 3v² + v⁴.
+/// - Six passes add x₂y₂, x₁y₃ and x₃y₁: left out are x₂y₃, x₃y₂ and x₃y₃, 2v³ + v⁴.
+pub(super) fn bf16_passes(precision: Precision) -> (f64, f64) {
+    const V: f64 = 1.0 / 256.0;
+    match precision {
+        Precision::Default => (1.0, 2.0 * V + V * V),
+        Precision::High => (3.0, 3.0 * V * V + V * V * V * V),
+        Precision::Highest => (6.0, 2.0 * V * V * V + V * V * V * V),
+    }
+}
+
+impl Bound {
+    /// `largest` gives max|ref| over the finite elements; it is called for tolerances in norm alone.
+    pub fn new(
+        tolerance: &Tolerance,
+        element_type: ElementType,
+        format: FloatFormat,
+        numerics: &Numerics,
+        largest: impl FnOnce() -> f64,
+    ) -> Result<Self, CompareError> {
+        let factor = |name: &str, value: f64| {
+            if value >= 0.0 && value.is_finite() {
+                Ok(value)
+            } else {
+                Err(CompareError::Tolerance(format!("{name} is {value}")))
+            }
+        };
+        let kind = match *tolerance {
+            Tolerance::Exact => Kind::Exact,
+            Tolerance::Ulp(ulps) => Kind::Ulp {
+                ulps: factor("ulp", ulps)?,
+                format,
+            },
+            Tolerance::Norm(k) => {
+                Kind::Norm(factor("norm", k)? * format.unit_roundoff() * largest())
+            }
+            Tolerance::Accumulate {
+                terms,
+                accumulator,
+                precision,
+            } => {
+                let accumulator_format = accumulator.float_format().ok_or_else(|| {
+                    CompareError::Tolerance(format!(
+                        "{accumulator} cannot accumulate {element_type}"
+                    ))
+                })?;
+                // A part of a complex product is two real ones, and the modulus adds two parts' errors in quadrature.
+                let (parts, quadrature) = if element_type.is_complex() {
+                    (2.0, std::f64::consts::SQRT_2)
+                } else {
+                    (1.0, 1.0)
+                };
+                let in_passes = numerics.matmul_bf16_passes
+                    && matches!(element_type, ElementType::F32 | ElementType::C64);
+                let (passes, operands) = match precision {
+                    Some(precision) if in_passes => bf16_passes(precision),
+                    _ => (1.0, 0.0),
+                };
+                let rounding = gamma(
+                    terms as f64 * parts * passes,
+                    accumulator_format.unit_roundoff(),
+                );
+                Kind::Accumulate {
+                    output: format.unit_roundoff(),
+                    // Sums add up products that already have the operands' error.
+                    accumulation: quadrature * (operands + rounding * (1.0 + operands)),
+                    overflow: accumulator_format.max_finite(),
+                }
+            }
+        };
+        let floor = if flushes(&format, numerics) {
+            format.min_normal()
+        } else {
+            format.min_positive() / 2.0
+        };
+        Ok(Self { kind, floor })
+    }
+
+    pub fn is_exact(&self) -> bool {
+        matches!(self.kind, Kind::Exact)
+    }
+
+    /// The bound at a reference of this magnitude; not for `Exact`, whose bound is no distance.
+    pub fn at(&self, magnitude: f64, scale: f64) -> f64 {
+        let bound = match self.kind {
+            Kind::Exact => 0.0,
+            Kind::Ulp { ulps, format } => ulps * format.ulp_at(magnitude),
+            Kind::Accumulate {
+                output,
+                accumulation,
+                ..
+            } => {
+                let scale = if scale.is_finite() { scale.abs() } else { 0.0 };
+                output * magnitude + accumulation * scale
+            }
+            Kind::Norm(bound) => bound,
+        };
+        bound.max(self.floor)
+    }
+
+    /// Whether a zero must have the sign of its zero reference.
+    pub fn needs_zero_sign(&self, scale: f64) -> bool {
+        match self.kind {
+            Kind::Exact | Kind::Ulp { .. } => true,
+            Kind::Accumulate { .. } => scale == 0.0,
+            Kind::Norm(_) => false,
+        }
+    }
+
+    /// Whether a partial sum may have overflowed.
+    pub fn may_overflow(&self, scale: f64) -> bool {
+        match self.kind {
+            Kind::Accumulate { overflow, .. } => scale.is_finite() && scale.abs() > overflow,
+            _ => false,
+        }
+    }
+}
+
+/// Whether subnormals of the format may come as zero: those of formats with f32's exponent range or more.
+pub(super) fn flushes(format: &FloatFormat, numerics: &Numerics) -> bool {
+    numerics.flush_subnormals && format.exponent_bits >= 8 && format.has_subnormals()
+}

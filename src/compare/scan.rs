@@ -1,0 +1,327 @@
+//! One pass over both sides: chunks in parallel, each decoded block by block into f64 on the stack.
+
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+use super::agree::{Floats, modulus};
+use super::bound::Bound;
+use super::figures::{Figures, Sums};
+use super::{CompareError, Comparison, Mismatch, Numerics, ReferenceTensor, Tolerance};
+use crate::tensor::format::{FloatFormat, pow2};
+use crate::tensor::{ElementType, Tensor, codec};
+
+/// Elements that a core takes at a time.
+const CHUNK: usize = 1 << 16;
+/// Elements decoded at a time.
+const BLOCK: usize = 512;
+
+pub(super) fn compare(
+    got: &Tensor,
+    reference: &ReferenceTensor,
+    tolerance: &Tolerance,
+    numerics: &Numerics,
+) -> Result<Comparison, CompareError> {
+    let element_type = reference.element_type;
+    let mut scan = Scan {
+        got,
+        values: &reference.values,
+        scale: None,
+        floats: None,
+    };
+    if let Some(format) = element_type.float_format() {
+        if matches!(tolerance, Tolerance::Accumulate { .. }) {
+            scan.scale = Some(checked_scale(reference)?);
+        }
+        let bound = Bound::new(tolerance, element_type, format, numerics, || {
+            scan.largest(format)
+        })?;
+        scan.floats = Some(Floats::new(format, bound, numerics));
+    }
+    let mut figures = scan
+        .chunks(|range| scan.figures(range))
+        .iter()
+        .fold(Figures::default(), |sum, next| sum.join(next));
+    let mut unit = 1.0;
+    if figures.sums.are_unusable() {
+        // Rare: squares left f64's range. Once more, with the largest value near 1.
+        unit = pow2(-(figures.sums.largest.log2() as i32).clamp(-1000, 1000));
+        figures.sums = scan.sums(unit);
+    }
+    let mut comparison = figures.finish(got.len(), unit);
+    comparison.first_mismatch = figures
+        .first_mismatch
+        .map(|index| mismatch(got, reference, index));
+    Ok(comparison)
+}
+
+fn checked_scale(reference: &ReferenceTensor) -> Result<&Tensor, CompareError> {
+    let scale = reference.scale.as_ref().ok_or(CompareError::MissingScale)?;
+    let element_type = scale.element_type();
+    if scale.shape() != reference.values.shape()
+        || !(element_type.is_float() || element_type.is_complex())
+    {
+        return Err(CompareError::Scale {
+            element_type,
+            shape: scale.shape().to_vec(),
+            expected: reference.values.shape().to_vec(),
+        });
+    }
+    Ok(scale)
+}
+
+/// The expected value is shown in the result's type, unless that would read the same as what came.
+fn mismatch(got: &Tensor, reference: &ReferenceTensor, flat: usize) -> Mismatch {
+    let mut index = vec![0; got.shape().len()];
+    let mut rest = flat;
+    for (position, &dimension) in index.iter_mut().zip(got.shape()).rev() {
+        *position = rest % dimension;
+        rest /= dimension;
+    }
+    let (values, element_type) = (&reference.values, reference.element_type);
+    let parts = if element_type.is_complex() { 2 } else { 1 };
+    let element: Vec<f64> = (0..parts)
+        .map(|part| values.get_f64(flat * parts + part))
+        .collect();
+    let rounded = Tensor::from_f64(element_type, vec![], &element).ok();
+    let got = got.format_element(flat);
+    let expected = match rounded {
+        Some(tensor) if values.element_type() != element_type => tensor.format_element(0),
+        _ => values.format_element(flat),
+    };
+    let expected = if expected == got {
+        values.format_element(flat)
+    } else {
+        expected
+    };
+    Mismatch {
+        index,
+        got,
+        expected,
+    }
+}
+
+struct Scan<'a> {
+    got: &'a Tensor,
+    values: &'a Tensor,
+    scale: Option<&'a Tensor>,
+    /// The rules; none where the type is an integer or `pred`.
+    floats: Option<Floats>,
+}
+
+/// One block of a tensor as f64; of a complex one, parts in turn.
+struct Block<'a> {
+    tensor: &'a Tensor,
+    parts: usize,
+    values: [f64; 2 * BLOCK],
+}
+
+impl<'a> Block<'a> {
+    fn new(tensor: &'a Tensor) -> Self {
+        Self {
+            tensor,
+            parts: parts(tensor.element_type()),
+            values: [0.0; 2 * BLOCK],
+        }
+    }
+
+    fn load(&mut self, range: &Range<usize>) -> &[f64] {
+        let element_type = self.tensor.element_type();
+        let width = element_type.bytes();
+        let values = &mut self.values[..range.len() * self.parts];
+        codec::decode(
+            element_type,
+            &self.tensor.data()[range.start * width..range.end * width],
+            values,
+        );
+        values
+    }
+}
+
+fn parts(element_type: ElementType) -> usize {
+    if element_type.is_complex() { 2 } else { 1 }
+}
+
+/// The blocks of a chunk.
+fn blocks(range: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+    let end = range.end;
+    range
+        .step_by(BLOCK)
+        .map(move |start| start..(start + BLOCK).min(end))
+}
+
+impl Scan<'_> {
+    /// What `work` gives for each chunk, in order.
+    fn chunks<T: Send>(&self, work: impl Fn(Range<usize>) -> T + Sync) -> Vec<T> {
+        let n = self.got.len();
+        (0..n.div_ceil(CHUNK))
+            .into_par_iter()
+            .map(|chunk| work(chunk * CHUNK..((chunk + 1) * CHUNK).min(n)))
+            .collect()
+    }
+
+    /// max|ref| over the elements that are finite in the result's format.
+    fn largest(&self, format: FloatFormat) -> f64 {
+        let parts = parts(self.values.element_type());
+        let largest = self.chunks(|range| {
+            let mut block = Block::new(self.values);
+            let mut largest = 0.0f64;
+            for range in blocks(range) {
+                for element in block.load(&range).chunks_exact(parts) {
+                    let magnitude = if let [re, im] = element {
+                        modulus(*re, *im)
+                    } else {
+                        element[0].abs()
+                    };
+                    if magnitude.is_finite() && format.round_to(magnitude).is_finite() {
+                        largest = largest.max(magnitude);
+                    }
+                }
+            }
+            largest
+        });
+        largest.into_iter().fold(0.0, f64::max)
+    }
+
+    fn figures(&self, range: Range<usize>) -> Figures {
+        match &self.floats {
+            None => self.integers(range),
+            Some(floats) if self.got.element_type().is_complex() => self.complex(floats, range),
+            Some(floats) => self.reals(floats, range),
+        }
+    }
+
+    fn reals(&self, floats: &Floats, range: Range<usize>) -> Figures {
+        let mut figures = Figures::default();
+        let (mut got, mut values) = (Block::new(self.got), Block::new(self.values));
+        let mut scales = self.scale.map(Scales::new);
+        for range in blocks(range) {
+            let (got, values) = (got.load(&range), values.load(&range));
+            let scales = scales.as_mut().map(|s| s.load(&range));
+            for (i, (&g, &r)) in got.iter().zip(values).enumerate() {
+                let scale = scales.map_or(0.0, |s| s[i]);
+                if !floats.real(g, r, scale) {
+                    figures.mismatch(range.start + i);
+                }
+                if g.is_finite() && floats.is_finite(r) {
+                    figures.sums.add(g, r, 1.0);
+                    if g != r {
+                        figures.measure((g - r).abs(), r.abs(), floats.format.ulp_at(r));
+                    }
+                }
+            }
+        }
+        figures
+    }
+
+    fn complex(&self, floats: &Floats, range: Range<usize>) -> Figures {
+        let mut figures = Figures::default();
+        let (mut got, mut values) = (Block::new(self.got), Block::new(self.values));
+        let mut scales = self.scale.map(Scales::new);
+        for range in blocks(range) {
+            let (got, _) = got.load(&range).as_chunks::<2>();
+            let (values, _) = values.load(&range).as_chunks::<2>();
+            let scales = scales.as_mut().map(|s| s.load(&range));
+            for (i, (g, r)) in got.iter().zip(values).enumerate() {
+                let scale = scales.map_or(0.0, |s| s[i]);
+                if !floats.complex(*g, *r, scale) {
+                    figures.mismatch(range.start + i);
+                }
+                if g.iter().all(|v| v.is_finite()) && r.iter().all(|v| floats.is_finite(*v)) {
+                    let magnitude = modulus(r[0], r[1]);
+                    figures.measure(
+                        modulus(g[0] - r[0], g[1] - r[1]),
+                        magnitude,
+                        floats.format.ulp_at(magnitude),
+                    );
+                    figures.sums.add(g[0], r[0], 1.0);
+                    figures.sums.add(g[1], r[1], 1.0);
+                }
+            }
+        }
+        figures
+    }
+
+    fn integers(&self, range: Range<usize>) -> Figures {
+        let mut figures = Figures::default();
+        let element_type = self.got.element_type();
+        let width = element_type.bytes();
+        let (mut got, mut values) = (Block::new(self.got), Block::new(self.values));
+        for range in blocks(range) {
+            let bytes = range.start * width..range.end * width;
+            let equal = self.got.data()[bytes.clone()] == self.values.data()[bytes];
+            let (got, values) = (got.load(&range), values.load(&range));
+            for (i, (&g, &r)) in got.iter().zip(values).enumerate() {
+                figures.sums.add(g, r, 1.0);
+                if !equal {
+                    let index = range.start + i;
+                    let (a, b) = (self.got.bits(index), self.values.bits(index));
+                    if a != b {
+                        figures.mismatch(index);
+                        let difference = if width < 8 {
+                            (g - r).abs()
+                        } else {
+                            wide_difference(element_type, a, b)
+                        };
+                        figures.measure(difference, r.abs(), 1.0);
+                    }
+                }
+            }
+        }
+        figures
+    }
+
+    fn sums(&self, unit: f64) -> Sums {
+        let chunks = self.chunks(|range| {
+            let mut sums = Sums::default();
+            let (mut got, mut values) = (Block::new(self.got), Block::new(self.values));
+            let parts = got.parts;
+            for range in blocks(range) {
+                let (got, values) = (got.load(&range), values.load(&range));
+                for (g, r) in got.chunks_exact(parts).zip(values.chunks_exact(parts)) {
+                    let finite = |r: &f64| {
+                        self.floats
+                            .as_ref()
+                            .is_none_or(|floats| floats.is_finite(*r))
+                    };
+                    if g.iter().all(|v| v.is_finite()) && r.iter().all(finite) {
+                        g.iter().zip(r).for_each(|(g, r)| sums.add(*g, *r, unit));
+                    }
+                }
+            }
+            sums
+        });
+        chunks.iter().fold(Sums::default(), |mut sum, next| {
+            sum.join(next);
+            sum
+        })
+    }
+}
+
+/// |a − b| of 64-bit integers, which f64 alone would round away.
+fn wide_difference(element_type: ElementType, a: u128, b: u128) -> f64 {
+    if element_type.is_signed_integer() {
+        (a as i64).abs_diff(b as i64) as f64
+    } else {
+        a.abs_diff(b) as f64
+    }
+}
+
+/// The scale, one value an element.
+struct Scales<'a>(Block<'a>);
+
+impl<'a> Scales<'a> {
+    fn new(tensor: &'a Tensor) -> Self {
+        Self(Block::new(tensor))
+    }
+
+    fn load(&mut self, range: &Range<usize>) -> &[f64] {
+        self.0.load(range);
+        if self.0.parts == 2 {
+            for i in 0..range.len() {
+                self.0.values[i] = modulus(self.0.values[2 * i], self.0.values[2 * i + 1]);
+            }
+        }
+        &self.0.values[..range.len()]
+    }
+}

@@ -1,0 +1,35 @@
+//! Tensors inside JSON, for messages between processes: element type, shape, and the data in base64.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+
+use super::{ElementType, Tensor};
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct TensorText {
+    element_type: ElementType,
+    shape: Vec<usize>,
+    data: String,
+}
+
+impl From<Tensor> for TensorText {
+    fn from(tensor: Tensor) -> Self {
+        Self {
+            element_type: tensor.element_type,
+            data: STANDARD.encode(&tensor.data),
+            shape: tensor.shape,
+        }
+    }
+}
+
+impl TryFrom<TensorText> for Tensor {
+    type Error = String;
+
+    fn try_from(text: TensorText) -> Result<Self, String> {
+        let data = STANDARD
+            .decode(&text.data)
+            .map_err(|e| format!("tensor data is not base64: {e}"))?;
+        Tensor::new(text.element_type, text.shape, data).map_err(|e| e.to_string())
+    }
+}
