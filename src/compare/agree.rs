@@ -44,6 +44,9 @@ impl Floats {
         if got == reference && got != 0.0 {
             return true;
         }
+        if reference.is_nan() && !self.format.has_nan() {
+            return true;
+        }
         if self.bound.is_exact() {
             return self.exact(got, reference);
         }
