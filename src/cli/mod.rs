@@ -5,6 +5,7 @@ mod gate;
 mod issues;
 mod judged;
 mod list;
+mod reference;
 mod report;
 mod run;
 mod store;
@@ -40,6 +41,7 @@ enum Command {
     Diff(diff::Args),
     Gate(gate::Args),
     Issues(issues::Args),
+    Reference(reference::Args),
     Report(report::Args),
     List(list::Args),
     Run(run::Args),
@@ -86,6 +88,7 @@ pub fn main() -> ExitCode {
         Command::Diff(args) => diff::run(&cli.global, &args),
         Command::Gate(args) => gate::run(&cli.global, &args),
         Command::Issues(args) => issues::run(&cli.global, &args),
+        Command::Reference(args) => reference::run(&args),
         Command::Report(args) => report::run(&cli.global, &args),
         Command::List(args) => list::run(&args),
         Command::Run(args) => run::run(&cli.global, &args),

@@ -8,11 +8,11 @@ use super::judged::{self, Tracker};
 use super::{CommandResult, Failure, Global, Verdict};
 use crate::case::{Case, CaseId};
 use crate::outcome::OutcomeKind;
-use crate::pjrt::NamedValue;
 use crate::project::{Project, ProjectError};
+use crate::reference::ReferenceStore;
 use crate::run::{
-    Fleet, Interrupt, Plan, PlannedTarget, Progress, Reference, RunError, RunOptions, Shard,
-    Summary, execute, shortened, summary_table,
+    Fleet, Interrupt, Plan, PlannedTarget, Progress, RunError, RunOptions, Shard, Summary, execute,
+    shortened, summary_table,
 };
 use crate::store::{Environment, Run, RunRecord, RunWriter, StoreError};
 use crate::suite;
@@ -85,6 +85,7 @@ struct Prepared {
 pub fn run(global: &Global, args: &Args) -> CommandResult {
     let tracker = Tracker::open(global)?;
     let project = &tracker.project;
+    let store = ReferenceStore::open(&project.references()).map_err(Failure::wrong_use)?;
     let interrupt = Interrupt::on_signals().map_err(Failure::harness)?;
     let prepared = match &args.resume {
         Some(name) => resume(global, args, project, name, &interrupt)?,
@@ -105,7 +106,7 @@ pub fn run(global: &Global, args: &Args) -> CommandResult {
     let summary = execute(
         &plan,
         &fleet,
-        &references(project),
+        &|case| store.reference(case),
         writer.journal(),
         &Progress::new(plan.len()),
         &interrupt,
@@ -235,17 +236,7 @@ fn resolve(project: &Project, targets: &[Target]) -> Result<Vec<PlannedTarget>, 
             ProjectError::UnknownPlugin { .. } => Failure::wrong_use(error),
             _ => Failure::harness(error),
         })?;
-        Ok(PlannedTarget {
-            target: target.clone(),
-            plugin: plugin.path,
-            name: plugin.name,
-            sha256: plugin.sha256,
-            options: plugin
-                .options
-                .into_iter()
-                .map(|(name, value)| NamedValue { name, value })
-                .collect(),
-        })
+        Ok(PlannedTarget::new(target.clone(), plugin))
     };
     targets.iter().map(resolve_one).collect()
 }
@@ -259,11 +250,6 @@ fn start(plan: &Plan, args: &Args, interrupt: &Interrupt) -> Result<Option<Fleet
     options.timeout = Duration::from_secs_f64(args.timeout);
     options.retries = args.retries;
     Fleet::start(&plan.targets, &options, interrupt).map_err(Failure::harness)
-}
-
-/// What each case is compared against.
-fn references(_project: &Project) -> impl Fn(&Case) -> Reference + Sync {
-    |_case| Err("no reference".to_owned())
 }
 
 fn store_failure(error: StoreError) -> Failure {

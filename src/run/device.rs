@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use super::protocol::Hello;
 use crate::case::Case;
-use crate::compare::{Comparison, Numerics, ReferenceTensor, compare};
+use crate::compare::{CompareError, Comparison, Numerics, ReferenceTensor, compare};
 use crate::outcome::{Evidence, Metrics, Outcome, OutcomeKind, Stage};
 use crate::pjrt::{
     Client, CompileOptions, Device as PjrtDevice, Error, ErrorCode, Executable, ExecuteOptions,
@@ -36,7 +36,7 @@ enum Kind {
 }
 
 /// Where and how a case ended short of a pass.
-struct Stop {
+pub(super) struct Stop {
     kind: OutcomeKind,
     stage: Stage,
     message: String,
@@ -44,7 +44,7 @@ struct Stop {
 }
 
 impl Stop {
-    fn new(kind: OutcomeKind, stage: Stage, message: impl ToString) -> Self {
+    pub(super) fn new(kind: OutcomeKind, stage: Stage, message: impl ToString) -> Self {
         Self {
             kind,
             stage,
@@ -53,7 +53,7 @@ impl Stop {
         }
     }
 
-    fn plugin(stage: Stage, error: &Error) -> Self {
+    pub(super) fn plugin(stage: Stage, error: &Error) -> Self {
         let code = error.code();
         let kind = match code {
             Some(ErrorCode::Unimplemented) => OutcomeKind::Unsupported,
@@ -151,6 +151,29 @@ impl Device {
                     .map(|()| Stage::Compare)
             }),
         };
+        self.outcome(case, ended, metrics)
+    }
+
+    /// The reference of a case; an error says why there can be none.
+    pub(super) fn reference(
+        &self,
+        case: &Case,
+        on_stage: &mut dyn FnMut(Stage),
+    ) -> Result<Vec<ReferenceTensor>, Box<Outcome>> {
+        let computed = match &self.kind {
+            Kind::Compiles { .. } => Err(Stop::new(
+                OutcomeKind::Unsupported,
+                Stage::Load,
+                "this target runs no programs",
+            )),
+            Kind::Runs { client, device, .. } => {
+                super::compute::reference(client, device, case, on_stage)
+            }
+        };
+        computed.map_err(|stop| Box::new(self.outcome(case, Err(stop), Metrics::default())))
+    }
+
+    fn outcome(&self, case: &Case, ended: Result<Stage, Stop>, metrics: Metrics) -> Outcome {
         let (outcome, stage, message, code) = match ended {
             Ok(stage) => (OutcomeKind::Pass, stage, None, None),
             Err(stop) => (stop.kind, stop.stage, Some(stop.message), stop.code),
@@ -217,9 +240,7 @@ fn run(
     on_stage(Stage::Compile);
     let inputs = generate_inputs(case)?;
     let start = Instant::now();
-    let executable = client
-        .compile(&Program::mlir(&case.program), &CompileOptions::default())
-        .map_err(|e| Stop::plugin(Stage::Compile, &e))?;
+    let executable = compile_and_load(client, &case.program)?;
     metrics.compile_ms = Some(milliseconds(start));
     on_stage(Stage::Run);
     let start = Instant::now();
@@ -229,7 +250,13 @@ fn run(
     Ok(results)
 }
 
-fn generate_inputs(case: &Case) -> Result<Vec<Tensor>, Stop> {
+pub(super) fn compile_and_load(client: &Client, program: &str) -> Result<LoadedExecutable, Stop> {
+    client
+        .compile(&Program::mlir(program), &CompileOptions::default())
+        .map_err(|e| Stop::plugin(Stage::Compile, &e))
+}
+
+pub(super) fn generate_inputs(case: &Case) -> Result<Vec<Tensor>, Stop> {
     let generate = |(operand, spec): (usize, &crate::tensor::InputSpec)| {
         spec.generate(case.seed, operand).map_err(|e| {
             let message = format!("{}: input {operand}: {e}", case.origin);
@@ -240,7 +267,7 @@ fn generate_inputs(case: &Case) -> Result<Vec<Tensor>, Stop> {
 }
 
 /// From host tensors to host tensors, on one device.
-fn execute(
+pub(super) fn execute(
     client: &Client,
     device: &PjrtDevice,
     executable: &LoadedExecutable,
@@ -310,8 +337,16 @@ fn compare_all(
                 }
                 metrics.comparisons.push(comparison);
             }
-            Err(mismatch) => {
+            Err(
+                mismatch @ (CompareError::ElementTypeMismatch { .. }
+                | CompareError::ShapeMismatch { .. }),
+            ) => {
                 first.get_or_insert(format!("{}{mismatch}", result_name(index, results.len())));
+            }
+            // The case or its reference is malformed: that says nothing of the target.
+            Err(error) => {
+                let message = format!("{}: {error}", case.origin);
+                return Err(Stop::new(OutcomeKind::Error, Stage::Compare, message));
             }
         }
     }

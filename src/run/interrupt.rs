@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
 use super::{Result, RunError};
@@ -16,10 +16,10 @@ impl Interrupt {
     /// The exit code after an interrupt, by the shells' convention for SIGINT.
     pub const EXIT_CODE: u8 = 130;
 
-    /// Raised by SIGINT, SIGTERM and SIGHUP; a second of them exits at once.
+    /// Raised by SIGINT and SIGTERM; a second of them exits at once. SIGHUP keeps its meaning, so that `nohup` has one.
     pub fn on_signals() -> Result<Self> {
         let interrupt = Self::default();
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
+        for signal in [SIGINT, SIGTERM] {
             // In this order: the first signal finds the flag down, raises it, and only the second exits.
             flag::register_conditional_shutdown(
                 signal,

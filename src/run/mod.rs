@@ -5,6 +5,7 @@
 //! In a worker, `worker` speaks the protocol and `device` does the work. Nothing here knows of expectations: judging is
 //! `track`'s job.
 
+mod compute;
 mod device;
 mod error;
 mod interrupt;
@@ -22,7 +23,7 @@ pub mod worker;
 pub use error::RunError;
 pub use interrupt::Interrupt;
 pub use plan::{Plan, PlannedTarget, Shard, ShardError};
-pub use pool::{Pool, Reference, RunOptions};
+pub use pool::{Computed, Pool, Reference, RunOptions};
 pub use progress::Progress;
 pub use summary::{Counts, shortened, summary_table};
 pub use supervisor::{Fleet, Lost, Summary, execute};

@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use crate::case::{Case, CaseId};
 use crate::pjrt::NamedValue;
+use crate::project::ResolvedPlugin;
 use crate::target::Target;
 
 /// A target with the plug-in that serves it, checked and ready to be loaded.
@@ -18,6 +19,19 @@ pub struct PlannedTarget {
     pub sha256: String,
     /// Options for the client or the topology.
     pub options: Vec<NamedValue>,
+}
+
+impl PlannedTarget {
+    pub fn new(target: Target, plugin: ResolvedPlugin) -> Self {
+        let option = |(name, value)| NamedValue { name, value };
+        Self {
+            target,
+            plugin: plugin.path,
+            name: plugin.name,
+            sha256: plugin.sha256,
+            options: plugin.options.into_iter().map(option).collect(),
+        }
+    }
 }
 
 /// Every case on every target, target by target, less what is done already.

@@ -50,12 +50,25 @@ impl RunOptions {
 /// targets that run it.
 pub type Reference = std::result::Result<Vec<ReferenceTensor>, String>;
 
+/// A reference as it was computed, or the outcome that says why there is none.
+pub type Computed = std::result::Result<Vec<ReferenceTensor>, Box<Outcome>>;
+
 /// Shared between threads; each [`Pool::run`] holds one worker.
 pub struct Pool {
     target: PlannedTarget,
     options: RunOptions,
     record: PluginRecord,
     idle: Mutex<Vec<Worker>>,
+}
+
+enum Attempt {
+    Ended(Box<Outcome>),
+    Computed(Vec<ReferenceTensor>),
+    Stopped,
+}
+
+fn nonsense(reason: &str) -> RunError {
+    RunError::Worker(std::io::Error::other(reason.to_owned()))
 }
 
 /// How often a worker's memory is looked at, in cases.
@@ -126,8 +139,10 @@ impl Pool {
 
         let mut attempts = Vec::new();
         loop {
-            let Some(mut outcome) = self.attempt(case, &line, interrupt)? else {
-                return Ok(None);
+            let mut outcome = match self.attempt(case, &line, interrupt)? {
+                Attempt::Ended(outcome) => *outcome,
+                Attempt::Computed(_) => return Err(nonsense("it answered a job with tensors")),
+                Attempt::Stopped => return Ok(None),
             };
             attempts.push(outcome.outcome);
             let again = matches!(
@@ -141,12 +156,25 @@ impl Pool {
         }
     }
 
-    fn attempt(&self, case: &Case, job: &[u8], interrupt: &Interrupt) -> Result<Option<Outcome>> {
-        let ended = |kind, stage, message| Outcome {
-            outcome: kind,
-            stage,
-            metrics: Metrics::default(),
-            ..skipped(case, &self.target.target, message)
+    /// Computes the reference of one case, in f64. `Ok(None)`: interrupted.
+    pub fn compute(&self, case: &Case, interrupt: &Interrupt) -> Result<Option<Computed>> {
+        let mut line = Vec::new();
+        send(&mut line, &Request::Compute(Box::new(case.clone()))).map_err(RunError::Worker)?;
+        match self.attempt(case, &line, interrupt)? {
+            Attempt::Ended(outcome) => Ok(Some(Err(outcome))),
+            Attempt::Stopped => Ok(None),
+            Attempt::Computed(tensors) => Ok(Some(Ok(tensors))),
+        }
+    }
+
+    fn attempt(&self, case: &Case, job: &[u8], interrupt: &Interrupt) -> Result<Attempt> {
+        let ended = |kind, stage, message| {
+            Attempt::Ended(Box::new(Outcome {
+                outcome: kind,
+                stage,
+                metrics: Metrics::default(),
+                ..skipped(case, &self.target.target, message)
+            }))
         };
         // A worker may have died while idle, of what an earlier case left behind: that is not this case's fault. One that
         // was started for this case, and dies before it takes the case up, is.
@@ -157,29 +185,33 @@ impl Pool {
                 None => start_worker(&self.target, &self.options, interrupt)?,
             };
             let Some(mut worker) = worker else {
-                return Ok(None);
+                return Ok(Attempt::Stopped);
             };
             match worker.serve(job, self.options.timeout, interrupt) {
                 Served::Done(outcome) => {
                     self.give_back(worker);
-                    return Ok(Some(*outcome));
+                    return Ok(Attempt::Ended(outcome));
+                }
+                Served::Computed(tensors) => {
+                    self.give_back(worker);
+                    return Ok(Attempt::Computed(tensors));
                 }
                 Served::Died { stage, message } => {
-                    return Ok(Some(ended(OutcomeKind::Crash, stage, message)));
+                    return Ok(ended(OutcomeKind::Crash, stage, message));
                 }
                 Served::TimedOut { stage } => {
                     let message = format!(
                         "no result after {}, in stage {stage}; killed",
                         seconds(self.options.timeout)
                     );
-                    return Ok(Some(ended(OutcomeKind::Timeout, stage, message)));
+                    return Ok(ended(OutcomeKind::Timeout, stage, message));
                 }
-                Served::Stopped => return Ok(None),
+                Served::Stopped => return Ok(Attempt::Stopped),
                 Served::NotTaken => {}
             }
         }
         let message = "the worker died before it took the case up".to_owned();
-        Ok(Some(ended(OutcomeKind::Crash, Stage::Load, message)))
+        Ok(ended(OutcomeKind::Crash, Stage::Load, message))
     }
 
     fn give_back(&self, worker: Worker) {

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use super::protocol::{Hello, Request, Response, receive, send};
 use super::stderr::StderrTail;
 use super::{Interrupt, PlannedTarget, Result, RunError};
+use crate::compare::ReferenceTensor;
 use crate::outcome::{Outcome, Stage};
 use crate::store::PluginRecord;
 
@@ -31,6 +32,7 @@ pub(super) struct Worker {
 /// What came of a case that was given to a worker.
 pub(super) enum Served {
     Done(Box<Outcome>),
+    Computed(Vec<ReferenceTensor>),
     /// The process is gone, or talks nonsense and was killed.
     Died {
         stage: Stage,
@@ -112,6 +114,10 @@ impl Worker {
                 Next::Response(Response::Done(outcome)) => {
                     self.served += 1;
                     return Served::Done(outcome);
+                }
+                Next::Response(Response::Computed(tensors)) => {
+                    self.served += 1;
+                    return Served::Computed(tensors);
                 }
                 Next::Response(Response::Ready(_) | Response::Refused(_)) => {
                     return self.died(taken, "its worker answered out of turn".to_owned());

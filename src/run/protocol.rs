@@ -22,6 +22,8 @@ pub(super) enum Request {
     Hello(Hello),
     /// Then any number of cases, one at a time.
     Job(Box<Job>),
+    /// Or the reference of a case.
+    Compute(Box<Case>),
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -50,8 +52,10 @@ pub(super) enum Response {
     Refused(String),
     /// The case has reached this stage.
     Stage(Stage),
-    /// Answers `Job`.
+    /// Answers `Job`, and a `Compute` that came to nothing.
     Done(Box<Outcome>),
+    /// Answers `Compute`.
+    Computed(Vec<ReferenceTensor>),
 }
 
 /// One write of one whole line.

@@ -2,11 +2,14 @@
 //!
 //! Started by `tpu-parity worker PARENT_PID`, a subcommand that is not for people.
 
+use std::fs::File;
 use std::io::{self, BufReader};
 
 use super::device::Device;
 use super::protocol::{Job, Request, Response, receive, send};
 use super::sys;
+use crate::case::Case;
+use crate::outcome::Stage;
 
 /// Serves until the supervisor closes the pipe. `parent` is the supervisor's process id.
 pub fn serve(parent: u32) -> io::Result<()> {
@@ -28,21 +31,53 @@ pub fn serve(parent: u32) -> io::Result<()> {
         }
         Err(error) => return send(&output, &Response::Refused(error.to_string())),
     };
-    while let Some(Request::Job(job)) = receive(&mut input, &mut line)? {
-        serve_job(&device, *job, &output)?;
+    loop {
+        match receive(&mut input, &mut line)? {
+            Some(Request::Job(job)) => serve_job(&device, *job, &output)?,
+            Some(Request::Compute(case)) => compute(&device, &case, &output)?,
+            Some(Request::Hello(_)) | None => return Ok(()),
+        }
     }
-    Ok(())
 }
 
-fn serve_job(device: &Device, job: Job, output: &std::fs::File) -> io::Result<()> {
-    let mut sent = Ok(());
-    let mut on_stage = |stage| {
-        if sent.is_ok() {
-            sent = send(output, &Response::Stage(stage));
-        }
-    };
-    on_stage(crate::outcome::Stage::Load);
-    let outcome = device.execute(&job.case, job.reference.as_deref(), &mut on_stage);
-    sent?;
+fn serve_job(device: &Device, job: Job, output: &File) -> io::Result<()> {
+    let mut stages = Stages::begin(output);
+    let outcome = device.execute(&job.case, job.reference.as_deref(), &mut |stage| {
+        stages.reach(stage);
+    });
+    stages.sent?;
     send(output, &Response::Done(Box::new(outcome)))
+}
+
+fn compute(device: &Device, case: &Case, output: &File) -> io::Result<()> {
+    let mut stages = Stages::begin(output);
+    let computed = device.reference(case, &mut |stage| stages.reach(stage));
+    stages.sent?;
+    send(
+        output,
+        &computed.map_or_else(Response::Done, Response::Computed),
+    )
+}
+
+/// Tells the supervisor how far the case has come.
+struct Stages<'a> {
+    output: &'a File,
+    sent: io::Result<()>,
+}
+
+impl<'a> Stages<'a> {
+    fn begin(output: &'a File) -> Self {
+        let mut stages = Self {
+            output,
+            sent: Ok(()),
+        };
+        stages.reach(Stage::Load);
+        stages
+    }
+
+    fn reach(&mut self, stage: Stage) {
+        if self.sent.is_ok() {
+            self.sent = send(self.output, &Response::Stage(stage));
+        }
+    }
 }

@@ -25,6 +25,7 @@ use crate::case::{Case, Origin};
 
 pub use error::{SelectError, SuiteError, SuiteErrors};
 pub use select::select;
+pub use signature::{Signature, TensorType, signature};
 
 /// What the suite files declare.
 #[derive(Debug, Clone, Default)]

@@ -1,0 +1,294 @@
+//! Looks references up, and tells a sound one from one that is missing, damaged or stale.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use super::format::{Input, Provenance, Record, SCHEMA};
+use crate::case::{Case, CaseId, ReferenceProgram};
+use crate::compare::{ReferenceTensor, Tolerance};
+
+#[derive(Debug, thiserror::Error)]
+pub enum ReferenceError {
+    #[error("cannot read {path}: {source}")]
+    Read {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+    #[error("cannot write {path}: {source}")]
+    Write {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+    #[error(
+        "{path}:{line}: damaged reference: {reason}; run `tpu-parity reference generate` for it again"
+    )]
+    Damaged {
+        path: PathBuf,
+        line: usize,
+        reason: String,
+    },
+    #[error("{id}: cannot draw its inputs: {reason}")]
+    Inputs { id: CaseId, reason: String },
+}
+
+/// What the store holds for a case.
+#[derive(Debug)]
+pub enum Lookup {
+    Found(Vec<ReferenceTensor>),
+    Missing,
+    /// Computed for another program, seed or inputs, or unusable: never compared against. Says what changed.
+    Stale(String),
+}
+
+impl Lookup {
+    /// The reference, or one line that says why there is none.
+    pub fn usable(self, id: &CaseId) -> Result<Vec<ReferenceTensor>, String> {
+        match self {
+            Self::Found(reference) => Ok(reference),
+            Self::Missing => Err(format!(
+                "no reference; run `tpu-parity reference generate '{id}'`"
+            )),
+            Self::Stale(why) => Err(format!(
+                "stale reference: {why}; run `tpu-parity reference generate '{id}'`"
+            )),
+        }
+    }
+}
+
+/// All references under a folder, read once.
+#[derive(Debug, Default)]
+pub struct ReferenceStore {
+    root: PathBuf,
+    records: BTreeMap<CaseId, Record>,
+}
+
+impl ReferenceStore {
+    /// Reads `<root>/<suite>/<subject>.jsonl`. A folder that is not there is an empty store.
+    pub fn open(root: &Path) -> Result<Self, ReferenceError> {
+        let mut store = Self {
+            root: root.to_owned(),
+            records: BTreeMap::new(),
+        };
+        for suite in entries(root)? {
+            if suite.is_dir() {
+                for file in entries(&suite)? {
+                    if file.extension().is_some_and(|e| e == "jsonl") {
+                        store.read(&file)?;
+                    }
+                }
+            }
+        }
+        Ok(store)
+    }
+
+    fn read(&mut self, path: &Path) -> Result<(), ReferenceError> {
+        let text = fs::read_to_string(path).map_err(|source| ReferenceError::Read {
+            path: path.to_owned(),
+            source,
+        })?;
+        for (index, line) in text.lines().enumerate() {
+            let damaged = |reason: String| ReferenceError::Damaged {
+                path: path.to_owned(),
+                line: index + 1,
+                reason,
+            };
+            let record: Record =
+                serde_json::from_str(line).map_err(|error| damaged(error.to_string()))?;
+            if record.schema != SCHEMA {
+                return Err(damaged(format!(
+                    "its schema is '{}', not '{SCHEMA}'",
+                    record.schema
+                )));
+            }
+            if self.records.contains_key(&record.id) {
+                return Err(damaged(format!("{} is there twice", record.id)));
+            }
+            self.records.insert(record.id.clone(), record);
+        }
+        Ok(())
+    }
+
+    pub fn ids(&self) -> impl Iterator<Item = &CaseId> {
+        self.records.keys()
+    }
+
+    pub fn record(&self, id: &CaseId) -> Option<&Record> {
+        self.records.get(id)
+    }
+
+    /// The reference of a case, if it was computed for this very case.
+    pub fn lookup(&self, case: &Case) -> Result<Lookup, ReferenceError> {
+        let Some(record) = self.records.get(&case.id) else {
+            return Ok(Lookup::Missing);
+        };
+        if let Some(change) = change(&record.provenance, case)? {
+            return Ok(Lookup::Stale(change));
+        }
+        if record.outputs.len() != case.tolerances.len() {
+            return Ok(Lookup::Stale(format!(
+                "it has {} results, the case declares {}",
+                record.outputs.len(),
+                case.tolerances.len()
+            )));
+        }
+        let mut outputs = Vec::with_capacity(record.outputs.len());
+        for (output, tolerance) in record.outputs.iter().zip(&case.tolerances) {
+            let decode = |stored: &super::format::StoredTensor| stored.decode();
+            let decoded = decode(&output.values)
+                .and_then(|values| Ok((values, output.scale.as_ref().map(decode).transpose()?)));
+            let (values, scale) = match decoded {
+                Ok(decoded) => decoded,
+                Err(reason) => return Ok(Lookup::Stale(reason)),
+            };
+            if scale.is_none() && matches!(tolerance, Tolerance::Accumulate { .. }) {
+                return Ok(Lookup::Stale(
+                    "its tolerance needs a scale and it has none".to_owned(),
+                ));
+            }
+            outputs.push(ReferenceTensor {
+                values,
+                element_type: output.element_type,
+                scale,
+            });
+        }
+        Ok(Lookup::Found(outputs))
+    }
+
+    /// As [`Self::lookup`], in the form that a run takes: why there is no usable reference is the reason to skip the case.
+    pub fn reference(&self, case: &Case) -> Result<Vec<ReferenceTensor>, String> {
+        self.lookup(case)
+            .map_err(|error| error.to_string())?
+            .usable(&case.id)
+    }
+
+    /// Puts records in, keeping an old one whose content is the same but for its date.
+    pub fn insert(&mut self, mut record: Record) {
+        if let Some(old) = self.records.get(&record.id) {
+            let date = std::mem::replace(&mut record.provenance.date, old.provenance.date.clone());
+            if *old == record {
+                return;
+            }
+            record.provenance.date = date;
+        }
+        self.records.insert(record.id.clone(), record);
+    }
+
+    pub fn remove(&mut self, id: &CaseId) {
+        self.records.remove(id);
+    }
+
+    /// Writes every file anew, each by rename, and removes those left without a record.
+    pub fn save(&self) -> Result<(), ReferenceError> {
+        let mut files: BTreeMap<PathBuf, String> = BTreeMap::new();
+        for (id, record) in &self.records {
+            let path = self
+                .root
+                .join(id.suite())
+                .join(format!("{}.jsonl", id.subject()));
+            let line = serde_json::to_string(record).map_err(|error| ReferenceError::Write {
+                path: path.clone(),
+                source: error.into(),
+            })?;
+            let text = files.entry(path).or_default();
+            text.push_str(&line);
+            text.push('\n');
+        }
+        for suite in entries(&self.root)? {
+            if suite.is_dir() {
+                for file in entries(&suite)? {
+                    if file.extension().is_some_and(|e| e == "jsonl") && !files.contains_key(&file)
+                    {
+                        fs::remove_file(&file).map_err(|source| ReferenceError::Write {
+                            path: file.clone(),
+                            source,
+                        })?;
+                    }
+                }
+            }
+        }
+        for (path, text) in files {
+            write(&path, &text).map_err(|source| ReferenceError::Write { path, source })?;
+        }
+        Ok(())
+    }
+}
+
+fn write(path: &Path, text: &str) -> std::io::Result<()> {
+    if fs::read(path).is_ok_and(|old| old == text.as_bytes()) {
+        return Ok(());
+    }
+    let folder = path.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(folder)?;
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    file.write_all(text.as_bytes())?;
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    Ok(())
+}
+
+fn entries(folder: &Path) -> Result<Vec<PathBuf>, ReferenceError> {
+    let read = |source| ReferenceError::Read {
+        path: folder.to_owned(),
+        source,
+    };
+    if !folder.exists() {
+        return Ok(Vec::new());
+    }
+    let mut paths = fs::read_dir(folder)
+        .and_then(|entries| {
+            entries
+                .map(|e| Ok(e?.path()))
+                .collect::<Result<Vec<_>, _>>()
+        })
+        .map_err(read)?;
+    paths.sort();
+    Ok(paths)
+}
+
+/// The hash of the program that is executed for a case's reference.
+pub fn reference_program_hash(case: &Case) -> String {
+    match &case.reference_program {
+        ReferenceProgram::Widened(program) => blake3::hash(program.as_bytes()).to_hex().to_string(),
+        ReferenceProgram::Native => case.program_hash(),
+    }
+}
+
+/// The operands of a case as provenance records them.
+pub fn inputs(case: &Case) -> Result<Vec<Input>, ReferenceError> {
+    case.inputs
+        .iter()
+        .enumerate()
+        .map(|(operand, spec)| {
+            let tensor =
+                spec.generate(case.seed, operand)
+                    .map_err(|error| ReferenceError::Inputs {
+                        id: case.id.clone(),
+                        reason: error.to_string(),
+                    })?;
+            Ok(Input {
+                element_type: spec.element_type,
+                shape: spec.shape.clone(),
+                hash: tensor.hash(),
+            })
+        })
+        .collect()
+}
+
+/// What of a case is no longer as it was when its reference was computed.
+fn change(provenance: &Provenance, case: &Case) -> Result<Option<String>, ReferenceError> {
+    if provenance.program != case.program_hash() {
+        return Ok(Some("the program has changed".to_owned()));
+    }
+    if provenance.reference_program != reference_program_hash(case) {
+        return Ok(Some("the reference program has changed".to_owned()));
+    }
+    if provenance.seed != case.seed {
+        return Ok(Some("the seed has changed".to_owned()));
+    }
+    if provenance.inputs != inputs(case)? {
+        return Ok(Some("the inputs have changed".to_owned()));
+    }
+    Ok(None)
+}
