@@ -3,7 +3,7 @@
 //! Unexpected, and so a failed gate: `regressed`, `new-failure`, `missing`. A strict gate also holds the expectations to
 //! what the run showed: `fixed`, and known failures whose `until` is reached, fail it. Everything else is a note.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
 
 use crate::outcome::OutcomeKind;
@@ -65,11 +65,13 @@ impl Gate {
                 kind.as_str()
             };
             writeln!(text, "{heading} ({}):", thousands(of_kind.len())).ok();
-            for verdict in of_kind.iter().take(SHOWN) {
-                writeln!(text, "  {}", line(verdict)).ok();
+            let groups = alike(&of_kind);
+            for group in groups.iter().take(SHOWN) {
+                writeln!(text, "  {}", line(group)).ok();
             }
-            if of_kind.len() > SHOWN {
-                writeln!(text, "  and {} more", thousands(of_kind.len() - SHOWN)).ok();
+            if groups.len() > SHOWN {
+                let rest = groups[SHOWN..].iter().map(Vec::len).sum();
+                writeln!(text, "  and {} more", cases(rest)).ok();
             }
         }
         for note in &self.notes {
@@ -97,9 +99,37 @@ impl Gate {
     }
 }
 
-fn line(verdict: &Verdict) -> String {
+/// Verdicts that differ in their case alone, together; in the order of their first.
+fn alike<'a>(verdicts: &[&'a Verdict]) -> Vec<Vec<&'a Verdict>> {
+    let mut groups: Vec<Vec<&Verdict>> = Vec::new();
+    let mut places = HashMap::new();
+    for &verdict in verdicts {
+        let key = (
+            &verdict.target,
+            verdict.evidence,
+            verdict.outcome,
+            verdict.stage,
+            &verdict.because,
+            &verdict.message,
+        );
+        let place = *places.entry(key).or_insert(groups.len());
+        match groups.get_mut(place) {
+            Some(group) => group.push(verdict),
+            None => groups.push(vec![verdict]),
+        }
+    }
+    groups
+}
+
+/// One line for verdicts that are alike.
+fn line(group: &[&Verdict]) -> String {
+    let verdict = group[0];
+    let more = match group.len() - 1 {
+        0 => String::new(),
+        n => format!(" and {} more", thousands(n)),
+    };
     let mut text = format!(
-        "{} [{}] on {} (evidence: {})",
+        "{}{more} [{}] on {} (evidence: {})",
         verdict.case,
         verdict.outcome.map_or("no outcome", OutcomeKind::as_str),
         verdict.target,
@@ -147,6 +177,16 @@ fn notes(judgement: &Judgement, ledger: &IssueLedger, strict: bool) -> Vec<Strin
         judgement.removed.len(),
         "of the baseline not planned in this run",
     );
+    for section in judgement.sections() {
+        let skipped = |v: &&Verdict| v.outcome == Some(OutcomeKind::Skipped);
+        if section.verdicts.iter().all(skipped) {
+            notes.push(format!(
+                "nothing ran on {}: all of its {} are skipped",
+                section.target,
+                cases(section.verdicts.len())
+            ));
+        }
+    }
     for target in &judgement.removed_targets {
         notes.push(format!(
             "target {target} of the baseline is not in this run"

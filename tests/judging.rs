@@ -272,7 +272,7 @@ fn issues_status_has_the_announcements_headline() {
         .tool("issues status --run good")
         .code(0)
         .stdout(contains("aot-v6e — evidence: compile\n  50.0% of the 2 tests that run pass; 0 issues reported, 0 fixed"))
-        .stdout(contains("untracked: 1 expectations name no issue"));
+        .stdout(contains("so are untracked: 1"));
     let json = scene
         .tool("issues status --format json")
         .code(0)

@@ -67,7 +67,7 @@ fn target(plugin: &Path) -> PlannedTarget {
 fn options() -> RunOptions {
     let mut options = RunOptions::new(env!("CARGO_BIN_EXE_tpu-parity").into());
     options.jobs = 2;
-    options.timeout = Duration::from_secs(3);
+    options.timeout = Duration::from_secs(6);
     options
 }
 
@@ -138,7 +138,7 @@ fn every_misdeed_costs_its_own_case_and_nothing_else() {
             "hang-in-compile",
             Timeout,
             Stage::Compile,
-            "no result after 3 s, in stage compile; killed",
+            "no result after 6 s, in stage compile; killed",
             None,
         ),
         (
@@ -215,7 +215,7 @@ fn every_misdeed_costs_its_own_case_and_nothing_else() {
             "hang-in-run",
             Timeout,
             Stage::Run,
-            "no result after 3 s, in stage run; killed",
+            "no result after 6 s, in stage run; killed",
             None,
         ),
         (

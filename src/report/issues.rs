@@ -44,7 +44,7 @@ pub fn render(status: &IssueStatus) -> String {
         let n = status.untracked.len();
         writeln!(
             text,
-            "\nuntracked: {} expectations name no issue",
+            "\nexpectations that name no issue, and so are untracked: {}",
             thousands(n)
         )
         .ok();

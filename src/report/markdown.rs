@@ -199,9 +199,8 @@ impl Page {
         put!(self, "## {}\n", markdown_text(&section.heading()));
         put!(
             self,
-            "{} of the {} tests that run pass; {} without known failures.\n",
-            section.totals.percent(),
-            thousands(section.totals.tests()),
+            "{}; {} without known failures.\n",
+            section.totals.sentence(),
             section.totals.percent_without_known()
         );
         put!(self, "### Suites\n");
@@ -222,7 +221,7 @@ impl Page {
         if !whole.is_empty() {
             put!(
                 self,
-                "{} operators pass all their cases: {}.\n",
+                "Operators that pass all their cases ({}): {}.\n",
                 thousands(whole.len()),
                 listed(&whole, self.limits.subjects)
             );
@@ -361,7 +360,7 @@ impl Page {
         put!(self, "## Issues\n");
         put!(
             self,
-            "{} reported, {} fixed, {} open, {} declined; {} expectations are untracked.\n",
+            "{} reported, {} fixed, {} open, {} declined; untracked expectations: {}.\n",
             counts.reported,
             counts.fixed,
             counts.open,

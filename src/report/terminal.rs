@@ -118,7 +118,10 @@ impl Page {
         for case in group.cases.iter().take(CASES_SHOWN) {
             self.lines(4, case.as_str());
         }
-        self.more(group.cases.len(), CASES_SHOWN, "cases");
+        let rest = group.cases.len().saturating_sub(CASES_SHOWN);
+        if rest > 0 {
+            self.lines(4, &format!("and {} more", cases(rest)));
+        }
     }
 
     fn section(&mut self, section: &Section<'_>, summary: &Summary<'_>) {
@@ -126,9 +129,8 @@ impl Page {
         let totals = &section.totals;
         let counts = summary.issues.counts;
         let headline = format!(
-            "{} of the {} tests that run pass ({} without known failures); {} issues reported, {} fixed",
-            totals.percent(),
-            thousands(totals.tests()),
+            "{} ({} without known failures); {} issues reported, {} fixed",
+            totals.sentence(),
             totals.percent_without_known(),
             counts.reported,
             counts.fixed
@@ -146,7 +148,7 @@ impl Page {
         }
         self.lines(
             0,
-            &format!("{} operators pass all their cases", thousands(whole)),
+            &format!("operators that pass all their cases: {}", thousands(whole)),
         );
         self.known(section);
         self.passes(

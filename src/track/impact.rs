@@ -5,9 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::issues::IssueCounts;
-use super::{
-    Expectation, Issue, IssueLedger, IssueState, Judgement, Totals, Verdict, VerdictKind, thousands,
-};
+use super::{Expectation, Issue, IssueLedger, IssueState, Judgement, Totals, Verdict, VerdictKind};
 use crate::case::CaseId;
 use crate::outcome::Evidence;
 
@@ -159,9 +157,8 @@ pub fn headlines(judgement: &Judgement, ledger: &IssueLedger) -> Vec<Headline> {
                 tests: totals.tests(),
                 pass_rate: totals.pass_rate(),
                 text: format!(
-                    "{} of the {} tests that run pass; {} issues reported, {} fixed",
-                    totals.percent(),
-                    thousands(totals.tests()),
+                    "{}; {} issues reported, {} fixed",
+                    totals.sentence(),
                     counts.reported,
                     counts.fixed
                 ),

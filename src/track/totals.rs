@@ -91,6 +91,18 @@ impl Totals {
         percent(self.pass, self.tests())
     }
 
+    /// `96.5% of the 1,512 tests that run pass`
+    pub fn sentence(&self) -> String {
+        match self.tests() {
+            0 => "no test ran".to_owned(),
+            n => format!(
+                "{} of the {} tests that run pass",
+                self.percent(),
+                thousands(n)
+            ),
+        }
+    }
+
     /// As [`percent`](Self::percent), of [`pass_rate_without_known`](Self::pass_rate_without_known).
     pub fn percent_without_known(&self) -> String {
         percent(self.pass, self.tests() - self.expected)
