@@ -18,7 +18,7 @@ pub const RUN_SCHEMA: &str = "tpu-parity/run/1";
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunRecord {
     pub schema: String,
-    /// `20261130-120301-3fa2`: the start in UTC, then four hex digits; ids sort by start.
+    /// `20261130-120301-3fa2`: the start in UTC, the last four digits being 65536ths of a second in hex; ids sort by start.
     pub id: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
@@ -159,10 +159,9 @@ impl Environment {
     }
 }
 
-/// Two runs that start in the same second differ in the last four digits with probability 1 − 2⁻¹⁶; `Store::create`
-/// refuses an id that is taken, so a clash is an error and never a mixture.
+/// The fraction of the second counts in 65536ths, so that ids sort by start within a second too. `Store::create` refuses an
+/// id that is taken: a clash is an error and never a mixture.
 fn new_id(started: Timestamp) -> String {
-    let unique = format!("{}/{}", std::process::id(), started.as_nanosecond());
-    let hash = blake3::hash(unique.as_bytes()).to_hex();
-    format!("{}-{}", started.strftime("%Y%m%d-%H%M%S"), &hash[..4])
+    let fraction = i64::from(started.subsec_nanosecond()) * 65_536 / 1_000_000_000;
+    format!("{}-{fraction:04x}", started.strftime("%Y%m%d-%H%M%S"))
 }

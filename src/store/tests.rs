@@ -200,3 +200,17 @@ fn a_record_of_another_schema_is_refused() {
     assert!(error.contains("'tpu-parity/run/2'"), "{error}");
     assert!(store.list().unwrap()[0].record.is_err());
 }
+
+#[test]
+fn ids_sort_by_start() {
+    let mut ids = Vec::new();
+    for _ in 0..20 {
+        ids.push(RunRecord::new(Environment::default(), Vec::new(), Vec::new()).id);
+        std::thread::sleep(std::time::Duration::from_micros(100));
+    }
+    assert!(ids.is_sorted_by(|a, b| a < b), "{ids:?}");
+    assert!(
+        ids.iter()
+            .all(|id| id.len() == "20261130-120301-3fa2".len())
+    );
+}
