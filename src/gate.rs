@@ -3,14 +3,14 @@
 //! Unexpected, and so a failed gate: `regressed`, `new-failure`, `missing`. A strict gate also holds the expectations to
 //! what the run showed: `fixed`, and known failures whose `until` is reached, fail it. Everything else is a note.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
 
 use crate::outcome::OutcomeKind;
 use crate::report::escape;
 use crate::track::impact::STILL_FAILING;
 use crate::track::{
-    Expectation, IssueLedger, IssueState, Judgement, Verdict, VerdictKind, thousands,
+    Expectation, IssueLedger, IssueState, Judgement, Verdict, VerdictKind, cases, thousands,
 };
 
 /// Lines shown of each kind; the rest is counted.
@@ -65,11 +65,13 @@ impl Gate {
                 kind.as_str()
             };
             writeln!(text, "{heading} ({}):", thousands(of_kind.len())).ok();
-            for verdict in of_kind.iter().take(SHOWN) {
-                writeln!(text, "  {}", line(verdict)).ok();
+            let groups = alike(&of_kind);
+            for group in groups.iter().take(SHOWN) {
+                writeln!(text, "  {}", line(group)).ok();
             }
-            if of_kind.len() > SHOWN {
-                writeln!(text, "  and {} more", thousands(of_kind.len() - SHOWN)).ok();
+            if groups.len() > SHOWN {
+                let rest = groups[SHOWN..].iter().map(Vec::len).sum();
+                writeln!(text, "  and {} more", cases(rest)).ok();
             }
         }
         for note in &self.notes {
@@ -97,9 +99,37 @@ impl Gate {
     }
 }
 
-fn line(verdict: &Verdict) -> String {
+/// Verdicts that differ in their case alone, together; in the order of their first.
+fn alike<'a>(verdicts: &[&'a Verdict]) -> Vec<Vec<&'a Verdict>> {
+    let mut groups: Vec<Vec<&Verdict>> = Vec::new();
+    let mut places = HashMap::new();
+    for &verdict in verdicts {
+        let key = (
+            &verdict.target,
+            verdict.evidence,
+            verdict.outcome,
+            verdict.stage,
+            &verdict.because,
+            &verdict.message,
+        );
+        let place = *places.entry(key).or_insert(groups.len());
+        match groups.get_mut(place) {
+            Some(group) => group.push(verdict),
+            None => groups.push(vec![verdict]),
+        }
+    }
+    groups
+}
+
+/// One line for verdicts that are alike.
+fn line(group: &[&Verdict]) -> String {
+    let verdict = group[0];
+    let more = match group.len() - 1 {
+        0 => String::new(),
+        n => format!(" and {} more", thousands(n)),
+    };
     let mut text = format!(
-        "{} [{}] on {} (evidence: {})",
+        "{}{more} [{}] on {} (evidence: {})",
         verdict.case,
         verdict.outcome.map_or("no outcome", OutcomeKind::as_str),
         verdict.target,
@@ -120,33 +150,43 @@ fn notes(judgement: &Judgement, ledger: &IssueLedger, strict: bool) -> Vec<Strin
     let count = |what: &dyn Fn(&&Verdict) -> bool| judgement.verdicts.iter().filter(what).count();
     let mut note = |n: usize, text: &str| {
         if n > 0 {
-            notes.push(format!("{} {text}", thousands(n)));
+            notes.push(format!("{} {text}", cases(n)));
         }
     };
     if !strict {
         note(
             count(&|v| v.kind == VerdictKind::Fixed),
-            "cases pass against an expectation (fixed): remove their entries; --strict fails on them",
+            "passed against an expectation (fixed): remove the entry; --strict fails on it",
         );
     }
     note(
         count(&|v| v.kind == VerdictKind::Flaky),
-        "cases passed only at a later attempt (flaky)",
+        "passed only at a later attempt (flaky)",
     );
     note(
         count(&|v| v.kind == VerdictKind::Known && v.expectation.is_none()),
-        "cases fail as in the baseline and have no expectation: they are untracked",
+        "failed as in the baseline, without an expectation (untracked)",
     );
     note(
         count(&|v| {
             v.outcome == Some(OutcomeKind::Skipped) && v.baseline == Some(OutcomeKind::Pass)
         }),
-        "cases passed in the baseline and are skipped now",
+        "skipped here, passed in the baseline",
     );
     note(
         judgement.removed.len(),
-        "cases of the baseline are not in this run",
+        "of the baseline not planned in this run",
     );
+    for section in judgement.sections() {
+        let skipped = |v: &&Verdict| v.outcome == Some(OutcomeKind::Skipped);
+        if section.verdicts.iter().all(skipped) {
+            notes.push(format!(
+                "nothing ran on {}: all of its {} are skipped",
+                section.target,
+                cases(section.verdicts.len())
+            ));
+        }
+    }
     for target in &judgement.removed_targets {
         notes.push(format!(
             "target {target} of the baseline is not in this run"
@@ -209,4 +249,98 @@ pub fn still_failing<'a>(
         let issue = entry.issue.as_ref().and_then(|id| ledger.get(id));
         issue.is_some_and(|issue| issue.state == IssueState::Fixed)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outcome::OutcomeKind::{Crash, Error, Pass, Skipped};
+    use crate::track::fixtures::{expect, expectations, ledger, outcome_with, single};
+    use crate::track::{Expectations, judge};
+
+    const CASE: &str = "s/a/x";
+
+    fn gate(
+        now: Option<OutcomeKind>,
+        before: Option<OutcomeKind>,
+        expectations: &Expectations,
+        strict: bool,
+    ) -> Gate {
+        let run = single(CASE, "aot-v6e", now);
+        let baseline = before.map(|before| single(CASE, "aot-v6e", Some(before)));
+        let judgement = judge(&run, expectations, baseline.as_ref());
+        Gate::new("r", &judgement, &ledger(), strict)
+    }
+
+    #[test]
+    fn only_the_unexpected_fails_it() {
+        let none = Expectations::default();
+        let error = expectations(&expect("s/**", "error", ""));
+        for (now, before, known, passed, strict) in [
+            (Some(Pass), Some(Pass), &none, true, true),
+            (Some(Crash), Some(Pass), &none, false, false),
+            (Some(Crash), None, &none, false, false),
+            (Some(Crash), Some(Crash), &none, true, true),
+            (None, Some(Pass), &none, false, false),
+            (Some(Error), Some(Pass), &error, true, true),
+            (Some(Crash), Some(Error), &error, false, false),
+            (Some(Pass), Some(Error), &error, true, false),
+            (Some(Skipped), Some(Pass), &none, true, true),
+        ] {
+            assert_eq!(
+                gate(now, before, known, false).passed(),
+                passed,
+                "{now:?} {before:?}"
+            );
+            assert_eq!(
+                gate(now, before, known, true).passed(),
+                strict,
+                "strict {now:?} {before:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_until_that_is_reached_is_said_and_fails_a_strict_gate() {
+        let known = expectations(&expect("s/**", "error", "until = \"libtpu >= 0.0.50\""));
+        let loose = gate(Some(Error), None, &known, false);
+        assert!(loose.passed());
+        assert!(
+            loose
+                .render()
+                .contains("`until` libtpu >= 0.0.50 is reached, and its cases still fail")
+        );
+        assert!(!gate(Some(Error), None, &known, true).passed());
+    }
+
+    #[test]
+    fn a_fixed_issue_whose_cases_fail_is_said() {
+        let known = expectations(&expect("s/**", "error", "issue = \"openxla/xla#8\""));
+        let text = gate(Some(Error), None, &known, false).render();
+        assert!(
+            text.contains("note: aot.toml:1: openxla/xla#8 is fixed upstream, still failing here"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn it_says_what_got_worse_and_why_in_one_line_each() {
+        let baseline = single(CASE, "aot-v6e", Some(Pass));
+        let mut run = single(CASE, "aot-v6e", None);
+        outcome_with(
+            &mut run,
+            "aot-v6e",
+            CASE,
+            Crash,
+            "Check failed:\n\x1b[31mhas_layout",
+        );
+        let judgement = judge(&run, &Expectations::default(), Some(&baseline));
+        let text = Gate::new("r", &judgement, &ledger(), false).render();
+        assert_eq!(
+            text,
+            "regressed (1):\n  s/a/x [crash] on aot-v6e (evidence: compile) at compile: was pass in the baseline: \
+             Check failed: \\x1b[31mhas_layout\n\
+             gate FAILED: run r against 20261130-120301-aaaa: 1 unexpected\n"
+        );
+    }
 }

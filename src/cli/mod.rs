@@ -1,6 +1,7 @@
 //! The command line: one file a subcommand, each turning arguments into library calls and errors into words. No logic.
 
 mod diff;
+mod doctor;
 mod gate;
 mod issues;
 mod judged;
@@ -38,6 +39,8 @@ pub struct Global {
 
 #[derive(Subcommand)]
 enum Command {
+    /// What is installed, what is missing, and how to get it
+    Doctor(doctor::Doctor),
     Diff(diff::Args),
     Gate(gate::Args),
     Issues(issues::Args),
@@ -85,6 +88,7 @@ pub type CommandResult = Result<Verdict, Failure>;
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let result: CommandResult = match cli.command {
+        Command::Doctor(command) => command.run(&cli.global),
         Command::Diff(args) => diff::run(&cli.global, &args),
         Command::Gate(args) => gate::run(&cli.global, &args),
         Command::Issues(args) => issues::run(&cli.global, &args),

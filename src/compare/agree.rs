@@ -3,14 +3,18 @@
 use super::Numerics;
 use super::bound::{Bound, flushes};
 use crate::tensor::FloatFormat;
-use crate::tensor::format::Specials;
+use crate::tensor::format::{Spacing, Specials};
 
 /// The rules for floats of one element type.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Floats {
     pub format: FloatFormat,
+    pub spacing: Spacing,
     pub bound: Bound,
     max_finite: f64,
+    /// Whether a finite value within the bound of a reference that is not zero agrees with it: unless the tolerance is exact,
+    /// or the type is `f8e8m0fnu`, whose negative references stand for NaN.
+    within_is_enough: bool,
     /// Magnitudes below may come as zero even where the tolerance is exact.
     flushed_below: f64,
 }
@@ -24,8 +28,10 @@ impl Floats {
     pub fn new(format: FloatFormat, bound: Bound, numerics: &Numerics) -> Self {
         Self {
             format,
+            spacing: format.spacing(),
             bound,
             max_finite: format.max_finite(),
+            within_is_enough: !bound.is_exact() && format.has_sign(),
             flushed_below: if flushes(&format, numerics) {
                 format.min_normal()
             } else {
@@ -35,13 +41,32 @@ impl Floats {
     }
 
     /// Whether the reference is finite once it is rounded to the element type.
+    #[inline]
     pub fn is_finite(&self, reference: f64) -> bool {
         reference.abs() <= self.max_finite || self.format.round_to(reference).is_finite()
     }
 
+    #[inline]
     pub fn real(&self, got: f64, reference: f64, scale: f64) -> bool {
-        // What is equal and not zero needs no rounding: `got` is a value of the format.
+        // What is equal and not zero needs no rounding: `got` is a value of the format. Nor does what lies within the bound of
+        // an ordinary value; NaN and infinity fail these comparisons.
         if got == reference && got != 0.0 {
+            return true;
+        }
+        let magnitude = reference.abs();
+        if magnitude > 0.0
+            && magnitude <= self.max_finite
+            && (got - reference).abs() <= self.bound.at(magnitude, scale)
+            && self.within_is_enough
+        {
+            return true;
+        }
+        self.unusual(got, reference, scale)
+    }
+
+    /// The rules in full.
+    fn unusual(&self, got: f64, reference: f64, scale: f64) -> bool {
+        if reference.is_nan() && !self.format.has_nan() {
             return true;
         }
         if self.bound.is_exact() {

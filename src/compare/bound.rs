@@ -1,6 +1,7 @@
 //! The error model: how far a float result may lie from its reference.
 
 use super::{CompareError, Numerics, Precision, Tolerance};
+use crate::tensor::format::Spacing;
 use crate::tensor::{ElementType, FloatFormat};
 
 /// A tolerance made ready for one element type and one target.
@@ -16,7 +17,7 @@ enum Kind {
     Exact,
     Ulp {
         ulps: f64,
-        format: FloatFormat,
+        spacing: Spacing,
     },
     Accumulate {
         /// Of `|ref|`.
@@ -73,7 +74,7 @@ impl Bound {
             Tolerance::Exact => Kind::Exact,
             Tolerance::Ulp(ulps) => Kind::Ulp {
                 ulps: factor("ulp", ulps)?,
-                format,
+                spacing: format.spacing(),
             },
             Tolerance::Norm(k) => {
                 Kind::Norm(factor("norm", k)? * format.unit_roundoff() * largest())
@@ -120,15 +121,17 @@ impl Bound {
         Ok(Self { kind, floor })
     }
 
+    #[inline]
     pub fn is_exact(&self) -> bool {
         matches!(self.kind, Kind::Exact)
     }
 
     /// The bound at a reference of this magnitude; not for `Exact`, whose bound is no distance.
+    #[inline]
     pub fn at(&self, magnitude: f64, scale: f64) -> f64 {
         let bound = match self.kind {
             Kind::Exact => 0.0,
-            Kind::Ulp { ulps, format } => ulps * format.ulp_at(magnitude),
+            Kind::Ulp { ulps, spacing } => ulps * spacing.at(magnitude),
             Kind::Accumulate {
                 output,
                 accumulation,

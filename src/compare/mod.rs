@@ -141,7 +141,8 @@ pub enum CompareError {
 ///
 /// The rules, element by element:
 /// - Integers and `pred` are equal.
-/// - NaN stands where the reference has NaN and nowhere else; an infinity where it has the same infinity.
+/// - NaN stands where the reference has NaN and nowhere else; an infinity where it has the same infinity. (What a type without
+///   NaN holds in its place is left open.)
 /// - A finite float lies within the tolerance's bound of the unrounded reference, or is the reference rounded to the element
 ///   type. No bound is below half the smallest subnormal, or, with `flush_subnormals`, the smallest normal.
 /// - A reference that overflows the element type is what it rounds to there. Next to that edge the bound decides: an

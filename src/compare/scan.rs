@@ -160,9 +160,10 @@ impl Scan<'_> {
             .collect()
     }
 
-    /// max|ref| over the elements that are finite in the result's format.
+    /// max|ref| over the elements within the range of the result's format.
     fn largest(&self, format: FloatFormat) -> f64 {
         let parts = parts(self.values.element_type());
+        let max_finite = format.max_finite();
         let largest = self.chunks(|range| {
             let mut block = Block::new(self.values);
             let mut largest = 0.0f64;
@@ -173,7 +174,7 @@ impl Scan<'_> {
                     } else {
                         element[0].abs()
                     };
-                    if magnitude.is_finite() && format.round_to(magnitude).is_finite() {
+                    if magnitude <= max_finite {
                         largest = largest.max(magnitude);
                     }
                 }
@@ -206,7 +207,7 @@ impl Scan<'_> {
                 if g.is_finite() && floats.is_finite(r) {
                     figures.sums.add(g, r, 1.0);
                     if g != r {
-                        figures.measure((g - r).abs(), r.abs(), floats.format.ulp_at(r));
+                        figures.measure((g - r).abs(), r.abs(), floats.spacing.at(r));
                     }
                 }
             }
@@ -232,7 +233,7 @@ impl Scan<'_> {
                     figures.measure(
                         modulus(g[0] - r[0], g[1] - r[1]),
                         magnitude,
-                        floats.format.ulp_at(magnitude),
+                        floats.spacing.at(magnitude),
                     );
                     figures.sums.add(g[0], r[0], 1.0);
                     figures.sums.add(g[1], r[1], 1.0);

@@ -1,1 +1,657 @@
+//! Each rule by hand arithmetic, and properties over random data.
 
+use proptest::prelude::*;
+
+use super::bound::{bf16_passes, gamma};
+use super::*;
+use crate::tensor::format::pow2;
+use ElementType::*;
+
+const PLAIN: Numerics = Numerics {
+    matmul_bf16_passes: false,
+    flush_subnormals: false,
+};
+const FLUSH: Numerics = Numerics {
+    flush_subnormals: true,
+    ..PLAIN
+};
+const TPU: Numerics = Numerics {
+    matmul_bf16_passes: true,
+    flush_subnormals: true,
+};
+
+fn tensor(element_type: ElementType, values: &[f64]) -> Tensor {
+    let parts = if element_type.is_complex() { 2 } else { 1 };
+    Tensor::from_f64(element_type, vec![values.len() / parts], values).unwrap()
+}
+
+fn reference(element_type: ElementType, values: &[f64]) -> ReferenceTensor {
+    ReferenceTensor {
+        values: tensor(element_type.widened(), values),
+        element_type,
+        scale: None,
+    }
+}
+
+fn check(
+    element_type: ElementType,
+    got: &[f64],
+    expected: &[f64],
+    tolerance: &Tolerance,
+    numerics: &Numerics,
+) -> Comparison {
+    compare(
+        &tensor(element_type, got),
+        &reference(element_type, expected),
+        tolerance,
+        numerics,
+    )
+    .unwrap()
+}
+
+/// Whether one element agrees.
+fn agrees(
+    element_type: ElementType,
+    got: f64,
+    expected: f64,
+    tolerance: &Tolerance,
+    numerics: &Numerics,
+) -> bool {
+    check(element_type, &[got], &[expected], tolerance, numerics).mismatches == 0
+}
+
+fn accumulate(terms: u64, precision: Option<Precision>) -> Tolerance {
+    Tolerance::Accumulate {
+        terms,
+        accumulator: F32,
+        precision,
+    }
+}
+
+/// As `agrees`, f32 with a scale.
+fn sums_agree(
+    got: f64,
+    expected: f64,
+    scale: f64,
+    tolerance: &Tolerance,
+    numerics: &Numerics,
+) -> bool {
+    let reference = ReferenceTensor {
+        scale: Some(tensor(F64, &[scale])),
+        ..reference(F32, &[expected])
+    };
+    compare(&tensor(F32, &[got]), &reference, tolerance, numerics)
+        .unwrap()
+        .mismatches
+        == 0
+}
+
+const NAN: f64 = f64::NAN;
+const INF: f64 = f64::INFINITY;
+const EPS: f64 = f32::EPSILON as f64;
+const MAX: f64 = f32::MAX as f64;
+const MIN_NORMAL: f64 = f32::MIN_POSITIVE as f64;
+
+#[test]
+fn exact_is_the_reference_rounded_once() {
+    let third = 1.0 / 3.0;
+    assert!(agrees(F32, third, third, &Tolerance::Exact, &PLAIN));
+    assert!(!agrees(
+        F32,
+        third + 2.0 * pow2(-25),
+        third,
+        &Tolerance::Exact,
+        &PLAIN
+    ));
+    // 1 + 2⁻⁸ is bf16's tie between 1 and 1 + 2⁻⁷, and goes to even.
+    assert!(agrees(BF16, 1.0, 1.0 + pow2(-8), &Tolerance::Exact, &PLAIN));
+    assert!(!agrees(
+        BF16,
+        1.0 + pow2(-7),
+        1.0 + pow2(-8),
+        &Tolerance::Exact,
+        &PLAIN
+    ));
+    assert!(agrees(F8E4M3FN, 448.0, 460.0, &Tolerance::Exact, &PLAIN));
+    assert!(agrees(F8E4M3FN, NAN, 500.0, &Tolerance::Exact, &PLAIN));
+    assert!(agrees(F4E2M1FN, 6.0, INF, &Tolerance::Exact, &PLAIN));
+}
+
+#[test]
+fn specials_are_exact_whatever_the_tolerance() {
+    let loose = [
+        Tolerance::Exact,
+        Tolerance::Ulp(1e30),
+        Tolerance::Norm(1e30),
+    ];
+    for tolerance in &loose {
+        let ok = |got, expected| agrees(F32, got, expected, tolerance, &FLUSH);
+        assert!(ok(NAN, NAN) && ok(INF, INF) && ok(-INF, -INF));
+        for (got, expected) in [
+            (1.0, NAN),
+            (INF, NAN),
+            (INF, -INF),
+            (MAX, INF),
+            (NAN, INF),
+            (NAN, 1.0),
+        ] {
+            assert!(!ok(got, expected), "{tolerance:?} {got} {expected}");
+        }
+    }
+    assert!(!agrees(F32, INF, 1.0, &Tolerance::Ulp(4.0), &PLAIN));
+    // Any NaN equals any NaN.
+    let odd = Tensor::new(F32, vec![1], 0xffc1_2345u32.to_le_bytes().to_vec()).unwrap();
+    let reference = reference(F32, &[NAN]);
+    assert_eq!(
+        compare(&odd, &reference, &Tolerance::Exact, &PLAIN)
+            .unwrap()
+            .mismatches,
+        0
+    );
+}
+
+#[test]
+fn zeros_keep_their_sign() {
+    for tolerance in [Tolerance::Exact, Tolerance::Ulp(4.0)] {
+        assert!(agrees(F32, -0.0, -0.0, &tolerance, &FLUSH));
+        assert!(!agrees(F32, 0.0, -0.0, &tolerance, &FLUSH));
+        assert!(!agrees(F32, -0.0, 0.0, &tolerance, &FLUSH));
+        assert!(agrees(F8E5M2FNUZ, 0.0, -0.0, &tolerance, &PLAIN));
+    }
+    assert!(!sums_agree(-0.0, 0.0, 0.0, &accumulate(4, None), &PLAIN));
+    assert!(sums_agree(-0.0, 0.0, 3.0, &accumulate(4, None), &PLAIN));
+    assert!(agrees(F32, -0.0, 0.0, &Tolerance::Norm(1.0), &PLAIN));
+}
+
+#[test]
+fn ulps_are_those_of_the_result_type_at_the_reference() {
+    // Below 2 the spacing is EPS, from 2 on 2·EPS.
+    assert!(agrees(
+        F32,
+        1.5 + 2.0 * EPS,
+        1.5,
+        &Tolerance::Ulp(2.0),
+        &PLAIN
+    ));
+    assert!(!agrees(
+        F32,
+        1.5 + 3.0 * EPS,
+        1.5,
+        &Tolerance::Ulp(2.0),
+        &PLAIN
+    ));
+    assert!(agrees(
+        F32,
+        3.0 + 4.0 * EPS,
+        3.0,
+        &Tolerance::Ulp(2.0),
+        &PLAIN
+    ));
+    assert!(agrees(
+        BF16,
+        1.0 + 2.0 * pow2(-7),
+        1.0,
+        &Tolerance::Ulp(2.0),
+        &PLAIN
+    ));
+    assert!(!agrees(
+        BF16,
+        1.0 + 3.0 * pow2(-7),
+        1.0,
+        &Tolerance::Ulp(2.0),
+        &PLAIN
+    ));
+    // What is correctly rounded always agrees.
+    assert!(agrees(
+        F32,
+        1.0,
+        1.0 + EPS / 4.0,
+        &Tolerance::Ulp(0.0),
+        &PLAIN
+    ));
+    // At zero, an ulp is the smallest subnormal.
+    assert!(agrees(F32, pow2(-149), 0.0, &Tolerance::Ulp(1.0), &PLAIN));
+    assert!(!agrees(F32, pow2(-148), 0.0, &Tolerance::Ulp(1.0), &PLAIN));
+}
+
+#[test]
+fn the_edge_of_overflow_is_judged_by_distance() {
+    let ulp = pow2(104);
+    // Rounds to infinity in f32, but lies a quarter ulp from the edge.
+    let over = MAX + 0.75 * ulp;
+    assert!(agrees(F32, INF, over, &Tolerance::Exact, &PLAIN));
+    assert!(!agrees(F32, MAX, over, &Tolerance::Exact, &PLAIN));
+    assert!(agrees(F32, MAX, over, &Tolerance::Ulp(1.0), &PLAIN));
+    assert!(agrees(F32, INF, MAX, &Tolerance::Ulp(1.0), &PLAIN));
+    assert!(!agrees(F32, INF, MAX - ulp, &Tolerance::Ulp(1.0), &PLAIN));
+    assert!(!agrees(F32, -INF, MAX, &Tolerance::Ulp(1.0), &PLAIN));
+    assert!(!agrees(F32, MAX, 1e300, &Tolerance::Ulp(4.0), &PLAIN));
+    assert!(agrees(F32, INF, 1e300, &Tolerance::Ulp(4.0), &PLAIN));
+    // f8e4m3fn: 448 is the largest, 480 would follow, overflow is NaN.
+    assert!(agrees(F8E4M3FN, NAN, 448.0, &Tolerance::Ulp(1.0), &PLAIN));
+    assert!(!agrees(F8E4M3FN, NAN, 416.0, &Tolerance::Ulp(1.0), &PLAIN));
+}
+
+#[test]
+fn flushed_subnormals_are_zero_of_the_same_sign() {
+    let subnormal = MIN_NORMAL / 2.0;
+    assert!(agrees(F32, 0.0, subnormal, &Tolerance::Exact, &FLUSH));
+    assert!(agrees(F32, -0.0, -subnormal, &Tolerance::Exact, &FLUSH));
+    assert!(!agrees(F32, -0.0, subnormal, &Tolerance::Exact, &FLUSH));
+    assert!(!agrees(F32, 0.0, subnormal, &Tolerance::Exact, &PLAIN));
+    assert!(!agrees(F32, 0.0, MIN_NORMAL, &Tolerance::Exact, &FLUSH));
+    assert!(agrees(F32, 0.0, subnormal, &Tolerance::Ulp(1.0), &FLUSH));
+    assert!(!agrees(F32, 0.0, subnormal, &Tolerance::Ulp(1.0), &PLAIN));
+    assert!(!agrees(
+        F32,
+        0.0,
+        2.0 * MIN_NORMAL,
+        &Tolerance::Ulp(1.0),
+        &FLUSH
+    ));
+    // f16's subnormals are f32's normals: nothing flushes them.
+    assert!(!agrees(F16, 0.0, pow2(-16), &Tolerance::Exact, &FLUSH));
+}
+
+#[test]
+fn sums_are_bounded_by_their_scale() {
+    // u·|ref| + γ·scale with u = 2⁻²⁴: 8 terms give γ = 2⁻²¹/(1 − 2⁻²¹). ref = 1, scale = 16: 2⁻²⁴ + 2⁻¹⁷ and a little.
+    let tolerance = accumulate(8, None);
+    let bound = pow2(-24) + pow2(-17);
+    assert!(sums_agree(1.0 + bound - EPS, 1.0, 16.0, &tolerance, &PLAIN));
+    assert!(!sums_agree(
+        1.0 + bound + EPS,
+        1.0,
+        16.0,
+        &tolerance,
+        &PLAIN
+    ));
+    // The passes count for nothing without a precision, or on a target that has none.
+    assert!(!sums_agree(1.0 + pow2(-9), 1.0, 1.0, &tolerance, &TPU));
+    assert!(!sums_agree(
+        1.0 + pow2(-9),
+        1.0,
+        1.0,
+        &accumulate(8, Some(Precision::Default)),
+        &PLAIN
+    ));
+}
+
+#[test]
+fn a_tpu_rounds_operands_by_precision() {
+    // One term: 2·2⁻⁸, 3·2⁻¹⁶ or 2·2⁻²⁴ of the scale, and f32's own rounding.
+    for (precision, within, beyond) in [
+        (Precision::Default, pow2(-7), pow2(-7) * 1.01),
+        (Precision::High, 3.0 * pow2(-16), 3.1 * pow2(-16)),
+        (Precision::Highest, 2.0 * pow2(-24), 16.0 * pow2(-24)),
+    ] {
+        let tolerance = accumulate(1, Some(precision));
+        assert!(
+            sums_agree(1.0 + within, 1.0, 1.0, &tolerance, &TPU),
+            "{precision:?}"
+        );
+        assert!(
+            !sums_agree(1.0 + beyond, 1.0, 1.0, &tolerance, &TPU),
+            "{precision:?}"
+        );
+    }
+}
+
+/// The passes' bounds against products computed in passes.
+#[test]
+fn products_in_bf16_passes_stay_within_the_derived_error() {
+    let bf16 = BF16.float_format().unwrap();
+    let split = |x: f64| {
+        let first = bf16.round_to(x);
+        let second = bf16.round_to(x - first);
+        [first, second, bf16.round_to(x - first - second)]
+    };
+    let spec = crate::tensor::InputSpec {
+        element_type: F32,
+        shape: vec![20_000],
+        domain: crate::tensor::Domain::Any,
+    };
+    let (a, b) = (
+        spec.generate(3, 0).unwrap().to_f64(),
+        spec.generate(3, 1).unwrap().to_f64(),
+    );
+    let mut worst = [0.0f64; 3];
+    for (&a, &b) in a.iter().zip(&b) {
+        let (x, y) = (split(a), split(b));
+        let one = x[0] * y[0];
+        let three = one + x[0] * y[1] + x[1] * y[0];
+        let six = three + x[1] * y[1] + x[0] * y[2] + x[2] * y[0];
+        for (worst, product) in worst.iter_mut().zip([one, three, six]) {
+            *worst = worst.max((product - a * b).abs() / (a * b).abs());
+        }
+    }
+    for (precision, worst) in [Precision::Default, Precision::High, Precision::Highest]
+        .into_iter()
+        .zip(worst)
+    {
+        let (_, bound) = bf16_passes(precision);
+        assert!(
+            worst <= bound && worst > bound / 40.0,
+            "{precision:?}: {worst:e} of {bound:e}"
+        );
+    }
+}
+
+#[test]
+fn gamma_grows_past_its_pole() {
+    assert_eq!(gamma(1.0, 0.25), 0.25 / 0.75);
+    assert_eq!(gamma(2.0, 0.25), 1.0);
+    assert_eq!(gamma(1000.0, 0.25), 500.0);
+}
+
+#[test]
+fn a_scale_past_the_accumulator_excuses_overflow_and_only_that() {
+    let tolerance = accumulate(3, None);
+    assert!(sums_agree(INF, 1.0, 1e39, &tolerance, &PLAIN));
+    assert!(sums_agree(NAN, 1.0, 1e39, &tolerance, &PLAIN));
+    assert!(!sums_agree(INF, 1.0, 1e38, &tolerance, &PLAIN));
+    assert!(!sums_agree(1.0, INF, 1e39, &tolerance, &PLAIN));
+    assert!(!sums_agree(2.0, 1.0, INF, &tolerance, &PLAIN));
+}
+
+#[test]
+fn a_norm_bound_is_measured_at_the_largest_reference() {
+    // 2·u·8 = 2⁻²⁰.
+    let expected = [8.0, 1.0, INF];
+    let got = |error: f64| [8.0, 1.0 + error, INF];
+    let tolerance = Tolerance::Norm(2.0);
+    assert_eq!(
+        check(F32, &got(pow2(-20)), &expected, &tolerance, &PLAIN).mismatches,
+        0
+    );
+    assert_eq!(
+        check(F32, &got(pow2(-20) + EPS), &expected, &tolerance, &PLAIN).mismatches,
+        1
+    );
+}
+
+#[test]
+fn complex_elements_are_bounded_as_a_whole() {
+    let one = |got: [f64; 2], expected: [f64; 2], tolerance: &Tolerance| {
+        check(C64, &got, &expected, tolerance, &PLAIN).mismatches == 0
+    };
+    // |ref| = 5: ulp 4·EPS. The imaginary part may be off by what is many ulp of its own.
+    assert!(one([5.0, 4.0 * EPS], [5.0, 0.0], &Tolerance::Ulp(1.0)));
+    assert!(!one([5.0, 4.5 * EPS], [5.0, 0.0], &Tolerance::Ulp(1.0)));
+    assert!(one([5.0, -0.0], [5.0, 0.0], &Tolerance::Ulp(1.0)));
+    assert!(!one([5.0, -0.0], [5.0, 0.0], &Tolerance::Exact));
+    // A part that is not finite: by parts.
+    assert!(one([INF, 1.0 + EPS], [INF, 1.0], &Tolerance::Ulp(1.0)));
+    assert!(!one(
+        [INF, 1.0 + 2.0 * EPS],
+        [INF, 1.0],
+        &Tolerance::Ulp(1.0)
+    ));
+    assert!(!one([INF, 1.0], [1.0, 1.0], &Tolerance::Ulp(1.0)));
+    assert!(one([NAN, INF], [NAN, INF], &Tolerance::Exact));
+}
+
+#[test]
+fn integers_and_bools_are_equal_or_not() {
+    let big = |v: i64| Tensor::new(I64, vec![1], v.to_le_bytes().to_vec()).unwrap();
+    let reference_tensor = ReferenceTensor {
+        values: big(i64::MAX),
+        element_type: I64,
+        scale: None,
+    };
+    let comparison = compare(
+        &big(i64::MAX - 1),
+        &reference_tensor,
+        &Tolerance::Ulp(9.0),
+        &PLAIN,
+    )
+    .unwrap();
+    assert_eq!((comparison.mismatches, comparison.max_abs), (1, 1.0));
+    let first = comparison.first_mismatch.unwrap();
+    assert_eq!(
+        (first.got.as_str(), first.expected.as_str()),
+        ("9223372036854775806", "9223372036854775807")
+    );
+    assert_eq!(
+        check(Pred, &[1.0, 0.0], &[1.0, 1.0], &Tolerance::Exact, &PLAIN).mismatches,
+        1
+    );
+    // An integer result needs no scale.
+    assert_eq!(
+        check(I4, &[-8.0], &[-8.0], &accumulate(3, None), &PLAIN).mismatches,
+        0
+    );
+}
+
+#[test]
+fn a_reference_in_the_type_itself_serves_as_well() {
+    let native = ReferenceTensor {
+        values: tensor(BF16, &[1.5, NAN]),
+        element_type: BF16,
+        scale: None,
+    };
+    assert_eq!(
+        compare(
+            &tensor(BF16, &[1.5, NAN]),
+            &native,
+            &Tolerance::Exact,
+            &PLAIN
+        )
+        .unwrap()
+        .mismatches,
+        0
+    );
+}
+
+#[test]
+fn figures_by_hand() {
+    // Differences 0, 1, 2; ref² = 1 + 4 + 16, got² = 1 + 9 + 36, product = 1 + 6 + 24.
+    let c = check(
+        F32,
+        &[1.0, 3.0, 6.0, NAN],
+        &[1.0, 2.0, 4.0, NAN],
+        &Tolerance::Exact,
+        &PLAIN,
+    );
+    assert_eq!(
+        (c.elements, c.mismatches, c.max_abs, c.max_rel),
+        (4, 2, 2.0, 0.5)
+    );
+    assert_eq!(c.max_ulp, 1.0 / (2.0 * EPS));
+    assert_eq!(c.relative_l2, (5.0f64 / 21.0).sqrt());
+    assert!((c.cosine - 31.0 / (46.0f64 * 21.0).sqrt()).abs() < 1e-15);
+    let first = c.first_mismatch.unwrap();
+    assert_eq!(
+        (first.index, first.got.as_str(), first.expected.as_str()),
+        (vec![1], "3", "2")
+    );
+    assert_eq!(check(F32, &[], &[], &Tolerance::Exact, &PLAIN).cosine, 1.0);
+    let zero_reference = check(F32, &[3.0, 4.0], &[0.0, 0.0], &Tolerance::Exact, &PLAIN);
+    assert_eq!(
+        (zero_reference.relative_l2, zero_reference.cosine),
+        (5.0, 0.0)
+    );
+}
+
+#[test]
+fn figures_are_finite_at_the_ends_of_f64() {
+    for scale in [f64::MAX / 4.0, 1e-310] {
+        let c = check(
+            F64,
+            &[scale, -scale, 3.0 * scale],
+            &[scale, scale, 3.0 * scale],
+            &Tolerance::Exact,
+            &PLAIN,
+        );
+        assert!(
+            (c.relative_l2 - (4.0f64 / 11.0).sqrt()).abs() < 1e-12,
+            "{c:?}"
+        );
+        assert!((c.cosine - 9.0 / 11.0).abs() < 1e-12, "{c:?}");
+        let json = serde_json::to_string(&c).unwrap();
+        assert_eq!(serde_json::from_str::<Comparison>(&json).unwrap(), c);
+    }
+    let c = check(
+        F64,
+        &[f64::MAX, 1.0],
+        &[f64::MIN, 5e-324],
+        &Tolerance::Exact,
+        &PLAIN,
+    );
+    assert_eq!((c.max_abs, c.max_rel), (f64::MAX, f64::MAX));
+}
+
+#[test]
+fn a_mismatch_reads_differently_from_what_was_expected() {
+    let c = check(F32, &[0.1], &[0.1 + 1e-12], &Tolerance::Exact, &PLAIN);
+    assert_eq!(c.mismatches, 0);
+    let c = check(F32, &[0.0], &[-1e-60], &Tolerance::Exact, &PLAIN);
+    let first = c.first_mismatch.unwrap();
+    assert_eq!((first.got.as_str(), first.expected.as_str()), ("0", "-0"));
+}
+
+#[test]
+fn what_cannot_be_compared_is_a_typed_error_of_one_line() {
+    let reference_tensor = reference(F32, &[1.0, 2.0]);
+    let errors = [
+        (
+            tensor(BF16, &[1.0, 2.0]),
+            Tolerance::Exact,
+            "element type bf16, expected f32",
+        ),
+        (
+            tensor(F32, &[1.0]),
+            Tolerance::Exact,
+            "shape [1], expected [2]",
+        ),
+        (
+            tensor(F32, &[1.0, 2.0]),
+            accumulate(4, None),
+            "needs the reference's scale",
+        ),
+        (tensor(F32, &[1.0, 2.0]), Tolerance::Ulp(-1.0), "ulp is -1"),
+        (
+            tensor(F32, &[1.0, 2.0]),
+            Tolerance::Norm(NAN),
+            "norm is NaN",
+        ),
+    ];
+    for (got, tolerance, text) in errors {
+        let message = compare(&got, &reference_tensor, &tolerance, &PLAIN)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            message.contains(text) && !message.contains('\n'),
+            "{message}"
+        );
+    }
+    let scaled = |scale: Tensor| ReferenceTensor {
+        scale: Some(scale),
+        ..reference_tensor.clone()
+    };
+    let got = tensor(F32, &[1.0, 2.0]);
+    let compare_with = |reference: &ReferenceTensor, tolerance: &Tolerance| {
+        compare(&got, reference, tolerance, &PLAIN)
+    };
+    assert!(matches!(
+        compare_with(&scaled(tensor(F64, &[1.0])), &accumulate(4, None)),
+        Err(CompareError::Scale { .. })
+    ));
+    let integers = Tolerance::Accumulate {
+        terms: 1,
+        accumulator: I32,
+        precision: None,
+    };
+    assert!(matches!(
+        compare_with(&scaled(tensor(F64, &[1.0, 2.0])), &integers),
+        Err(CompareError::Tolerance(_))
+    ));
+    let wrong = ReferenceTensor {
+        values: tensor(I32, &[1.0, 2.0]),
+        ..reference_tensor.clone()
+    };
+    assert!(matches!(
+        compare_with(&wrong, &Tolerance::Exact),
+        Err(CompareError::ReferenceType { .. })
+    ));
+}
+
+#[test]
+fn the_first_mismatch_is_the_first_across_chunks() {
+    let n = 200_000;
+    let mut values = vec![1.0; n];
+    let expected = reference(F32, &values).values;
+    values[150_003] = 2.0;
+    values[70_001] = 3.0;
+    let expected = ReferenceTensor {
+        values: Tensor::new(F64, vec![2, n / 2], expected.into_data()).unwrap(),
+        element_type: F32,
+        scale: None,
+    };
+    let got = Tensor::from_f64(F32, vec![2, n / 2], &values).unwrap();
+    let c = compare(&got, &expected, &Tolerance::Ulp(1.0), &PLAIN).unwrap();
+    assert_eq!(
+        (c.mismatches, c.first_mismatch.unwrap().index),
+        (2, vec![0, 70_001])
+    );
+}
+
+fn element_types() -> impl Strategy<Value = ElementType> {
+    proptest::sample::select(ElementType::all().collect::<Vec<_>>())
+}
+
+/// A tensor of any bits at all.
+fn any_tensor() -> impl Strategy<Value = Tensor> {
+    (element_types(), prop::collection::vec(any::<u8>(), 1..40)).prop_map(
+        |(element_type, bytes)| {
+            let n = 1 + bytes.len() / element_type.bytes();
+            let fill =
+                |i: usize| bytes[i % bytes.len()] & if element_type == Pred { 1 } else { 0xff };
+            let data = (0..n * element_type.bytes()).map(fill).collect();
+            Tensor::new(element_type, vec![n], data).unwrap()
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn a_tensor_agrees_with_itself_widened(t in any_tensor(), ulps in 0.0..4.0) {
+        let reference = ReferenceTensor { values: t.widen(), element_type: t.element_type(), scale: None };
+        for tolerance in [Tolerance::Exact, Tolerance::Ulp(ulps), Tolerance::Norm(ulps)] {
+            for numerics in [PLAIN, TPU] {
+                let c = compare(&t, &reference, &tolerance, &numerics).unwrap();
+                prop_assert_eq!(c.mismatches, 0);
+                prop_assert_eq!(c.max_abs, 0.0);
+                prop_assert_eq!(c.relative_l2, 0.0);
+            }
+        }
+    }
+
+    #[test]
+    fn one_changed_element_is_found_where_it_is(
+        values in prop::collection::vec(0.5f32..1000.0, 1..50), at in any::<prop::sample::Index>(), bit in 3u32..31,
+    ) {
+        let i = at.index(values.len());
+        let expected = tensor(F64, &values.iter().map(|v| f64::from(*v)).collect::<Vec<_>>());
+        let mut got = values;
+        // At least 8 ulp away.
+        got[i] = f32::from_bits(got[i].to_bits() ^ (1 << bit));
+        let got = Tensor::new(F32, vec![got.len()], got.iter().flat_map(|v| v.to_le_bytes()).collect()).unwrap();
+        let reference = ReferenceTensor { values: expected, element_type: F32, scale: None };
+        let c = compare(&got, &reference, &Tolerance::Ulp(3.0), &FLUSH).unwrap();
+        prop_assert_eq!(c.mismatches, 1);
+        prop_assert_eq!(c.first_mismatch.unwrap().index, vec![i]);
+    }
+
+    #[test]
+    fn relative_l2_and_cosine_follow_their_formulas(pairs in prop::collection::vec((-1e3f32..1e3, -1e3f32..1e3), 1..100)) {
+        let (got, expected): (Vec<f64>, Vec<f64>) = pairs.iter().map(|(g, r)| (f64::from(*g), f64::from(*r))).unzip();
+        let c = check(F32, &got, &expected, &Tolerance::Exact, &PLAIN);
+        let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+        let difference: Vec<f64> = got.iter().zip(&expected).map(|(g, r)| g - r).collect();
+        let l2 = (dot(&difference, &difference) / dot(&expected, &expected)).sqrt();
+        let cosine = dot(&got, &expected) / (dot(&got, &got) * dot(&expected, &expected)).sqrt();
+        prop_assert!((c.relative_l2 - l2).abs() <= 1e-12 * l2);
+        prop_assert!((c.cosine - cosine).abs() <= 1e-12);
+    }
+}

@@ -6,7 +6,7 @@ use std::ptr;
 use pjrt_sys::*;
 
 use super::raw::{self, call};
-use super::{Client, Device, Error, Result, element};
+use super::{Client, Device, Error, Result, element, layout};
 use crate::tensor::{ElementType, Tensor};
 
 pub struct Buffer {
@@ -36,6 +36,10 @@ impl Buffer {
         }
     }
 
+    pub(super) fn client(&self) -> &Client {
+        &self.client
+    }
+
     pub(super) fn raw(&self) -> *mut PJRT_Buffer {
         self.raw
     }
@@ -55,7 +59,7 @@ impl Buffer {
         call!(client.plugin(), PJRT_Client_BufferFromHostBuffer, args)?;
         let buffer = raw::handle(CALL, args.buffer).map(|raw| Self::own(client, raw));
         // The tensor's memory is the caller's again when this returns: wait even if the buffer is bad.
-        let done = client.plugin().wait(args.done_with_host_buffer);
+        let done = client.plugin().wait(CALL, args.done_with_host_buffer);
         let buffer = buffer?;
         done?;
         Ok(buffer)
@@ -88,10 +92,51 @@ impl Buffer {
 
     /// Copies to the host, row-major whatever the layout on the device, and waits for it.
     pub fn to_host(&self) -> Result<Tensor> {
-        const CALL: &str = "PJRT_Buffer_ToHostBuffer";
         let element_type = self.element_type()?;
         let shape = self.dimensions()?;
-        let minor_to_major: Vec<i64> = (0..shape.len() as i64).rev().collect();
+        let elements = self.elements(&shape)?;
+        let row_major: Vec<i64> = (0..shape.len() as i64).rev().collect();
+        // XLA CPU 0.81 ignores the layout that it is asked for. So ask for the buffer's own, which is what it gives in any
+        // case, and put the elements in order here.
+        let layout = self.layout(shape.len());
+        let layout = layout.as_ref().unwrap_or(&row_major);
+        let data = element::unpack(
+            element_type,
+            elements,
+            self.copy_out(layout, element_type, elements)?,
+        );
+        let data = match *layout == row_major {
+            true => data,
+            false => layout::to_row_major(&data, element_type.bytes(), &shape, layout),
+        };
+        Ok(Tensor::new(element_type, shape, data)?)
+    }
+
+    /// The dimensions on the device from the fastest varying to the slowest; `None` where the plug-in does not say.
+    fn layout(&self, rank: usize) -> Option<Vec<i64>> {
+        const CALL: &str = "PJRT_Buffer_GetMemoryLayout";
+        let mut args = PJRT_Buffer_GetMemoryLayout_Args::new();
+        args.buffer = self.raw;
+        call!(self.client.plugin(), PJRT_Buffer_GetMemoryLayout, args).ok()?;
+        if args.layout.type_ != PJRT_Buffer_MemoryLayout_Type_PJRT_Buffer_MemoryLayout_Type_Tiled {
+            return None;
+        }
+        // SAFETY: the type says which field of the union the plug-in wrote, and the array lives as long as the buffer.
+        let layout = unsafe {
+            let tiled = args.layout.__bindgen_anon_1.tiled;
+            raw::slice(CALL, tiled.minor_to_major, tiled.minor_to_major_size).ok()?
+        };
+        layout::is_permutation(layout, rank).then(|| layout.to_vec())
+    }
+
+    /// The bytes on the host in the layout given, without tiles.
+    fn copy_out(
+        &self,
+        minor_to_major: &[i64],
+        element_type: ElementType,
+        elements: usize,
+    ) -> Result<Vec<u8>> {
+        const CALL: &str = "PJRT_Buffer_ToHostBuffer";
         let mut layout = PJRT_Buffer_MemoryLayout::new();
         layout.type_ = PJRT_Buffer_MemoryLayout_Type_PJRT_Buffer_MemoryLayout_Type_Tiled;
         layout.__bindgen_anon_1.tiled = PJRT_Buffer_MemoryLayout_Tiled {
@@ -104,12 +149,9 @@ impl Buffer {
         args.host_layout = &raw mut layout;
         // Without room the plug-in tells the size.
         call!(self.client.plugin(), PJRT_Buffer_ToHostBuffer, args)?;
-        let elements: usize = shape.iter().product();
-        let (packed, whole) = (
-            (elements * element_type.bits()).div_ceil(8),
-            elements * element_type.bytes(),
-        );
-        if args.dst_size != whole && args.dst_size != packed {
+        // Sub-byte elements may come one a byte, as XLA's do, or packed.
+        let packed = (elements * element_type.bits()).div_ceil(8);
+        if args.dst_size != packed && args.dst_size != elements * element_type.bytes() {
             return Err(Error::Malformed {
                 call: CALL,
                 what: format!(
@@ -118,16 +160,28 @@ impl Buffer {
                 ),
             });
         }
-        if args.dst_size == 0 {
-            return Ok(Tensor::new(element_type, shape, Vec::new())?);
-        }
         let mut data = vec![0u8; args.dst_size];
+        if data.is_empty() {
+            return Ok(data);
+        }
         args.dst = data.as_mut_ptr().cast();
         args.event = ptr::null_mut();
         call!(self.client.plugin(), PJRT_Buffer_ToHostBuffer, args)?;
-        self.client.plugin().wait(args.event)?;
-        let data = element::unpack(element_type, elements, data);
-        Ok(Tensor::new(element_type, shape, data)?)
+        self.client.plugin().wait(CALL, args.event)?;
+        Ok(data)
+    }
+
+    /// How many elements a shape has; a number whose bits cannot be counted is no shape of a buffer.
+    fn elements(&self, shape: &[usize]) -> Result<usize> {
+        const MOST: usize = usize::MAX / 128;
+        shape
+            .iter()
+            .try_fold(1usize, |product, size| product.checked_mul(*size))
+            .filter(|elements| *elements <= MOST)
+            .ok_or_else(|| Error::Malformed {
+                call: "PJRT_Buffer_Dimensions",
+                what: format!("the dimensions {shape:?}"),
+            })
     }
 
     /// Waits until the buffer's contents are there; an error of what computes them comes out here.
@@ -135,7 +189,9 @@ impl Buffer {
         let mut args = PJRT_Buffer_ReadyEvent_Args::new();
         args.buffer = self.raw;
         call!(self.client.plugin(), PJRT_Buffer_ReadyEvent, args)?;
-        self.client.plugin().wait(args.event)
+        self.client
+            .plugin()
+            .wait("PJRT_Buffer_ReadyEvent", args.event)
     }
 
     /// True after [`Buffer::delete`], and of an argument that an execution has taken over.
@@ -169,6 +225,7 @@ impl Buffer {
     }
 
     pub fn copy_to_device(&self, device: &Device) -> Result<Buffer> {
+        self.client.expect_own(device.client(), "the device")?;
         let mut args = PJRT_Buffer_CopyToDevice_Args::new();
         args.buffer = self.raw;
         args.dst_device = device.raw();

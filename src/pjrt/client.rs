@@ -98,6 +98,14 @@ impl Client {
         })
     }
 
+    /// Plug-ins do not check whose handles they are given.
+    pub(super) fn expect_own(&self, other: &Client, what: &str) -> Result<()> {
+        if Arc::ptr_eq(&self.0, &other.0) {
+            return Ok(());
+        }
+        Err(Error::Argument(format!("{what} belongs to another client")))
+    }
+
     pub(super) fn adopt(
         &self,
         call: &'static str,
@@ -134,11 +142,7 @@ impl Client {
 
     /// Copies a tensor to a device; the tensor is free again when this returns.
     pub fn buffer_from_host(&self, tensor: &Tensor, device: &Device) -> Result<Buffer> {
-        if !Arc::ptr_eq(&self.0, &device.client().0) {
-            return Err(Error::Argument(
-                "a buffer's device must be of the same client".to_owned(),
-            ));
-        }
+        self.expect_own(device.client(), "the device")?;
         Buffer::from_host(self, tensor, device)
     }
 }

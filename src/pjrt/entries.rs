@@ -5,6 +5,10 @@
 /// Bytes of `PJRT_Api` before its first entry: `struct_size`, `extension_start` and `pjrt_api_version`.
 pub const HEADER: usize = 40;
 
+/// How many of [`ENTRIES`] the header that we compile against has, which are all that this harness may call.
+pub const KNOWN_TO_HEADER: usize =
+    (std::mem::size_of::<pjrt_sys::PJRT_Api>() - HEADER) / std::mem::size_of::<usize>();
+
 pub const ENTRIES: &[&str] = &[
     "PJRT_Error_Destroy",
     "PJRT_Error_Message",

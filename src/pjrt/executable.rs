@@ -3,18 +3,20 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::mem::size_of;
+use std::sync::Arc;
 
 use pjrt_sys::*;
 
+use super::loaded::Loaded;
 use super::raw::{self, call};
 use super::value::{self, Value};
-use super::{Client, Plugin, Program, Result, element, negotiate};
+use super::{Error, Plugin, Program, Result, element, negotiate};
 use crate::tensor::ElementType;
 
 pub struct Executable {
     plugin: Plugin,
-    /// Kept alive for an executable that belongs to a client's.
-    _client: Option<Client>,
+    /// What it was loaded as, which must outlive it.
+    _loaded: Option<Arc<Loaded>>,
     raw: *mut PJRT_Executable,
 }
 
@@ -62,14 +64,14 @@ impl Executable {
     /// Takes over a handle that the plug-in returned.
     pub(super) fn own(
         plugin: &Plugin,
-        client: Option<Client>,
+        loaded: Option<Arc<Loaded>>,
         raw: *mut PJRT_Executable,
-    ) -> Result<Self> {
-        Ok(Self {
+    ) -> Self {
+        Self {
             plugin: plugin.clone(),
-            _client: client,
+            _loaded: loaded,
             raw,
-        })
+        }
     }
 
     pub fn name(&self) -> Result<String> {
@@ -133,8 +135,15 @@ impl Executable {
         call!(&self.plugin, PJRT_Executable_OutputDimensions, args)?;
         // SAFETY: the array lives as long as the executable.
         let ranks = unsafe { raw::slice(CALL, args.dim_sizes, args.num_outputs)? };
+        let total = ranks
+            .iter()
+            .try_fold(0usize, |sum, rank| sum.checked_add(*rank))
+            .ok_or_else(|| Error::Malformed {
+                call: CALL,
+                what: format!("the ranks {ranks:?}"),
+            })?;
         // SAFETY: the dimensions of all outputs stand in one array, one output after another.
-        let mut rest = unsafe { raw::slice(CALL, args.dims, ranks.iter().sum())? };
+        let mut rest = unsafe { raw::slice(CALL, args.dims, total)? };
         let mut dimensions = Vec::with_capacity(ranks.len());
         for rank in ranks {
             let (these, others) = rest.split_at(*rank);
@@ -203,7 +212,7 @@ impl Executable {
         })
     }
 
-    /// For [`Client::deserialize`] with the same plug-in at the same version.
+    /// For [`super::Client::deserialize`] with the same plug-in at the same version.
     pub fn serialize(&self) -> Result<Vec<u8>> {
         const CALL: &str = "PJRT_Executable_Serialize";
         let mut args = PJRT_Executable_Serialize_Args::new();

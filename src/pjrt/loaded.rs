@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ptr;
+use std::sync::Arc;
 
 use pjrt_sys::*;
 
@@ -9,32 +10,29 @@ use super::raw::{self, call};
 use super::{Buffer, Client, Device, Error, Executable, Result};
 
 pub struct LoadedExecutable {
-    client: Client,
-    raw: *mut PJRT_LoadedExecutable,
+    loaded: Arc<Loaded>,
     /// Results per device.
     num_outputs: usize,
     devices: Vec<Device>,
 }
 
-// SAFETY: the C API's functions on an executable may be called from any thread.
-unsafe impl Send for LoadedExecutable {}
-// SAFETY: as for Send.
-unsafe impl Sync for LoadedExecutable {}
-
-/// Frees the handle; separate so that a constructor that fails half way frees it too.
-struct Guard<'a>(&'a Client, *mut PJRT_LoadedExecutable);
-
-impl Drop for Guard<'_> {
-    fn drop(&mut self) {
-        let mut args = PJRT_LoadedExecutable_Destroy_Args::new();
-        args.executable = self.1;
-        let _ = call!(self.0.plugin(), PJRT_LoadedExecutable_Destroy, args);
-    }
+/// The plug-in's handle. An [`Executable`] shares it: on XLA CPU, one that outlives what it was loaded as reads freed
+/// memory.
+pub(super) struct Loaded {
+    client: Client,
+    raw: *mut PJRT_LoadedExecutable,
 }
 
-impl Drop for LoadedExecutable {
+// SAFETY: the C API's functions on an executable may be called from any thread.
+unsafe impl Send for Loaded {}
+// SAFETY: as for Send.
+unsafe impl Sync for Loaded {}
+
+impl Drop for Loaded {
     fn drop(&mut self) {
-        drop(Guard(&self.client, self.raw));
+        let mut args = PJRT_LoadedExecutable_Destroy_Args::new();
+        args.executable = self.raw;
+        let _ = call!(self.client.plugin(), PJRT_LoadedExecutable_Destroy, args);
     }
 }
 
@@ -51,21 +49,20 @@ pub struct ExecuteOptions {
 impl LoadedExecutable {
     /// Takes over a handle that the plug-in returned.
     pub(super) fn own(client: &Client, raw: *mut PJRT_LoadedExecutable) -> Result<Self> {
-        let guard = Guard(client, raw);
-        let num_outputs = executable(client, raw)?.num_outputs()?;
-        let devices = addressable_devices(client, raw)?;
-        std::mem::forget(guard);
-        Ok(Self {
+        let loaded = Arc::new(Loaded {
             client: client.clone(),
             raw,
-            num_outputs,
-            devices,
+        });
+        Ok(Self {
+            num_outputs: loaded.executable()?.num_outputs()?,
+            devices: loaded.addressable_devices()?,
+            loaded,
         })
     }
 
     /// What was compiled, to inspect and serialise.
     pub fn executable(&self) -> Result<Executable> {
-        executable(&self.client, self.raw)
+        self.loaded.executable()
     }
 
     /// The devices of this process that it runs on, in the order of [`LoadedExecutable::execute`]'s arguments.
@@ -91,6 +88,16 @@ impl LoadedExecutable {
                 "the program runs on {devices} devices, and takes as many lists of as many arguments, not lists of {counts:?}"
             )));
         }
+        for buffer in arguments.iter().flatten() {
+            self.loaded
+                .client
+                .expect_own(buffer.client(), "an argument")?;
+        }
+        if let Some(device) = &options.device {
+            self.loaded
+                .client
+                .expect_own(device.client(), "the device")?;
+        }
         let lists: Vec<Vec<*mut PJRT_Buffer>> = arguments
             .iter()
             .map(|list| list.iter().map(|buffer| buffer.raw()).collect())
@@ -106,7 +113,7 @@ impl LoadedExecutable {
         raw_options.non_donatable_input_indices = options.non_donatable.as_ptr();
         raw_options.num_non_donatable_input_indices = options.non_donatable.len();
         let mut args = PJRT_LoadedExecutable_Execute_Args::new();
-        args.executable = self.raw;
+        args.executable = self.loaded.raw;
         args.options = &raw mut raw_options;
         args.argument_lists = lists.as_ptr();
         args.num_devices = devices;
@@ -116,7 +123,7 @@ impl LoadedExecutable {
         if let Some(device) = &options.device {
             args.execute_device = device.raw();
         }
-        let plugin = self.client.plugin();
+        let plugin = self.loaded.client.plugin();
         call!(plugin, PJRT_LoadedExecutable_Execute, args)?;
 
         // Own every result and wait for every device before the first error ends this.
@@ -126,12 +133,15 @@ impl LoadedExecutable {
                 .into_iter()
                 .map(|buffer| {
                     let buffer = raw::handle("PJRT_LoadedExecutable_Execute", buffer)?;
-                    Ok(Buffer::own(&self.client, buffer))
+                    Ok(Buffer::own(&self.loaded.client, buffer))
                 })
                 .collect();
             results.push(owned);
         }
-        let done: Vec<Result<()>> = events.into_iter().map(|event| plugin.wait(event)).collect();
+        let done: Vec<Result<()>> = events
+            .into_iter()
+            .map(|event| plugin.wait("PJRT_LoadedExecutable_Execute", event))
+            .collect();
         done.into_iter().collect::<Result<()>>()?;
         results
             .into_iter()
@@ -140,27 +150,37 @@ impl LoadedExecutable {
     }
 }
 
-fn executable(client: &Client, raw: *mut PJRT_LoadedExecutable) -> Result<Executable> {
-    let mut args = PJRT_LoadedExecutable_GetExecutable_Args::new();
-    args.loaded_executable = raw;
-    call!(client.plugin(), PJRT_LoadedExecutable_GetExecutable, args)?;
-    let raw = raw::handle("PJRT_LoadedExecutable_GetExecutable", args.executable)?;
-    Executable::own(client.plugin(), Some(client.clone()), raw)
-}
+impl Loaded {
+    fn executable(self: &Arc<Self>) -> Result<Executable> {
+        let mut args = PJRT_LoadedExecutable_GetExecutable_Args::new();
+        args.loaded_executable = self.raw;
+        call!(
+            self.client.plugin(),
+            PJRT_LoadedExecutable_GetExecutable,
+            args
+        )?;
+        let raw = raw::handle("PJRT_LoadedExecutable_GetExecutable", args.executable)?;
+        Ok(Executable::own(
+            self.client.plugin(),
+            Some(self.clone()),
+            raw,
+        ))
+    }
 
-fn addressable_devices(client: &Client, raw: *mut PJRT_LoadedExecutable) -> Result<Vec<Device>> {
-    const CALL: &str = "PJRT_LoadedExecutable_AddressableDevices";
-    let mut args = PJRT_LoadedExecutable_AddressableDevices_Args::new();
-    args.executable = raw;
-    call!(
-        client.plugin(),
-        PJRT_LoadedExecutable_AddressableDevices,
-        args
-    )?;
-    // SAFETY: the array lives as long as the executable, which outlives this call.
-    let devices =
-        unsafe { raw::slice(CALL, args.addressable_devices, args.num_addressable_devices)? };
-    client.adopt(CALL, devices)
+    fn addressable_devices(&self) -> Result<Vec<Device>> {
+        const CALL: &str = "PJRT_LoadedExecutable_AddressableDevices";
+        let mut args = PJRT_LoadedExecutable_AddressableDevices_Args::new();
+        args.executable = self.raw;
+        call!(
+            self.client.plugin(),
+            PJRT_LoadedExecutable_AddressableDevices,
+            args
+        )?;
+        // SAFETY: the array lives as long as the executable, which outlives this call.
+        let devices =
+            unsafe { raw::slice(CALL, args.addressable_devices, args.num_addressable_devices)? };
+        self.client.adopt(CALL, devices)
+    }
 }
 
 impl fmt::Debug for LoadedExecutable {

@@ -75,8 +75,19 @@ impl Plugin {
             }
         };
         std::mem::forget(library);
-        // SAFETY: the library is loaded and stays so.
-        let own = unsafe { get_api() };
+        // SAFETY: the library is loaded and stays so, and with it the table.
+        unsafe { Self::from_table(path, get_api(), &mut loaded) }
+    }
+
+    /// Negotiates with the plug-in whose table this is, and initialises it.
+    ///
+    /// # Safety
+    /// `own` is null or a plug-in's table, which lives as long as the process.
+    unsafe fn from_table(
+        path: &Path,
+        own: *const PJRT_Api,
+        loaded: &mut Vec<Plugin>,
+    ) -> Result<Self> {
         let malformed = |what: String| Error::Malformed {
             call: "GetPjrtApi",
             what,
@@ -88,12 +99,12 @@ impl Plugin {
             return Ok(plugin.clone());
         }
         // SAFETY: a table begins with its size, and one of at least HEADER bytes holds its version.
-        let (size, version) = unsafe {
+        let version = unsafe {
             let size = (&raw const (*own).struct_size).read();
             if size < HEADER {
                 return Err(malformed(format!("a table of {size} bytes")));
             }
-            (size, (&raw const (*own).pjrt_api_version).read())
+            (&raw const (*own).pjrt_api_version).read()
         };
         let api_version = (version.major_version, version.minor_version);
         if api_version.0 != 0 || api_version.1 < negotiate::OLDEST_MINOR {
@@ -104,14 +115,16 @@ impl Plugin {
         }
         let slot = loaded.len();
         if slot >= negotiate::SLOTS {
-            return Err(load_error(format!(
-                "this process holds {} plug-ins already, which is the most it can; use another process",
-                negotiate::SLOTS
-            )));
+            return Err(Error::Load {
+                path: path.to_owned(),
+                reason: format!(
+                    "this process holds {} plug-ins already, which is the most it can; use another process",
+                    negotiate::SLOTS
+                ),
+            });
         }
-        debug_assert!(size >= HEADER);
-        // SAFETY: `own` is a table of `size` bytes; it lives as long as the process, the library never being unloaded;
-        // the slot is free, for slots are handed out in order under the lock.
+        // SAFETY: `own` is a table that says its size and lives as long as the process; the slot is free, for slots are
+        // handed out in order under the lock.
         let table = unsafe {
             let mut table = negotiate::copy(own);
             negotiate::negotiate(slot, own, &mut table);
@@ -124,16 +137,11 @@ impl Plugin {
             api_version,
             crate_api: OnceLock::new(),
         }));
-        // The slot is taken whatever comes of initialising.
-        loaded.push(plugin.clone());
         if plugin.0.table.PJRT_Plugin_Initialize.is_some() {
             let mut args = PJRT_Plugin_Initialize_Args::new();
-            let initialized = call!(&plugin, PJRT_Plugin_Initialize, args);
-            if let Err(error) = initialized {
-                loaded.pop();
-                return Err(error);
-            }
+            call!(&plugin, PJRT_Plugin_Initialize, args)?;
         }
+        loaded.push(plugin.clone());
         Ok(plugin)
     }
 
@@ -201,7 +209,8 @@ impl Plugin {
         args.compile_options = options.as_ptr().cast();
         args.compile_options_size = options.len();
         call!(self, PJRT_Compile, args)?;
-        Executable::own(self, None, raw::handle("PJRT_Compile", args.executable)?)
+        let raw = raw::handle("PJRT_Compile", args.executable)?;
+        Ok(Executable::own(self, None, raw))
     }
 
     /// Entries of the C API (as of 0.113) that the plug-in does not have, in the API's order.
@@ -278,14 +287,21 @@ impl Plugin {
         }
     }
 
-    /// Waits for an event and frees it; null is an event that has happened.
-    pub(super) fn wait(&self, event: *mut PJRT_Event) -> Result<()> {
+    /// Waits for an event and frees it; null is an event that has happened. Its error is that of the call it came from.
+    pub(super) fn wait(&self, from: &'static str, event: *mut PJRT_Event) -> Result<()> {
         if event.is_null() {
             return Ok(());
         }
         let mut args = PJRT_Event_Await_Args::new();
         args.event = event;
-        let result = call!(self, PJRT_Event_Await, args);
+        let result = call!(self, PJRT_Event_Await, args).map_err(|error| match error {
+            Error::Plugin { code, message, .. } => Error::Plugin {
+                code,
+                message,
+                call: from,
+            },
+            other => other,
+        });
         let mut args = PJRT_Event_Destroy_Args::new();
         args.event = event;
         let destroyed = call!(self, PJRT_Event_Destroy, args);
@@ -317,6 +333,51 @@ fn check_is_elf(path: &Path) -> std::result::Result<(), String> {
 mod tests {
     use super::*;
     use std::io::Write;
+
+    /// A plug-in of nothing but a table, which ends before `end` bytes.
+    fn fake(version: (i32, i32), end: usize) -> Result<Plugin> {
+        unsafe extern "C" fn not_called(_: *mut PJRT_Client_Create_Args) -> *mut PJRT_Error {
+            std::process::abort();
+        }
+        // SAFETY: zero is valid for every field.
+        let mut own = Box::new(unsafe { std::mem::zeroed::<PJRT_Api>() });
+        own.struct_size = end;
+        own.pjrt_api_version.major_version = version.0;
+        own.pjrt_api_version.minor_version = version.1;
+        own.PJRT_Client_Create = Some(not_called);
+        let mut loaded = LOADED.lock().unwrap();
+        // SAFETY: the table is whole and leaked.
+        unsafe { Plugin::from_table(Path::new("fake.so"), Box::leak(own), &mut loaded) }
+    }
+
+    #[test]
+    fn an_entry_past_the_plugins_own_table_is_never_called() {
+        let plugin = fake((0, 78), std::mem::offset_of!(PJRT_Api, PJRT_Client_Create)).unwrap();
+        let error = plugin.create_client(&[]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "unsupported by this plug-in: its PJRT C API 0.78 has no PJRT_Client_Create"
+        );
+        assert!(plugin.missing_entries().contains(&"PJRT_Client_Create"));
+        // The crate's API is there all the same: initialising is not its to do.
+        assert_eq!(plugin.api().version().minor_version, 78);
+    }
+
+    #[test]
+    fn tables_that_cannot_be_negotiated_are_refused() {
+        let whole = size_of::<PJRT_Api>();
+        for version in [(1, 0), (0, 53)] {
+            let error = fake(version, whole).unwrap_err();
+            assert!(matches!(error, Error::Version { found, .. } if found == version));
+        }
+        let error = fake((0, 78), 16).unwrap_err();
+        assert_eq!(error.to_string(), "GetPjrtApi returned a table of 16 bytes");
+        let mut loaded = LOADED.lock().unwrap();
+        // SAFETY: null is allowed.
+        let error = unsafe { Plugin::from_table(Path::new("x"), std::ptr::null(), &mut loaded) }
+            .unwrap_err();
+        assert_eq!(error.to_string(), "GetPjrtApi returned no table");
+    }
 
     #[test]
     fn a_file_that_is_not_there_says_so() {

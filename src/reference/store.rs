@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::format::{Input, Provenance, Record, SCHEMA};
@@ -223,6 +224,9 @@ fn write(path: &Path, text: &str) -> std::io::Result<()> {
     fs::create_dir_all(folder)?;
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
     file.write_all(text.as_bytes())?;
+    // A temporary file is its owner's alone; references are for everyone who has the checkout.
+    file.as_file()
+        .set_permissions(fs::Permissions::from_mode(0o644))?;
     file.as_file().sync_all()?;
     file.persist(path)?;
     Ok(())

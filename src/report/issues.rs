@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::escape;
 use crate::track::impact::{Blocked, Impact, IssueStatus, STILL_FAILING};
-use crate::track::{IssueState, thousands};
+use crate::track::{IssueState, cases, thousands};
 
 /// Cases named for each issue and target; the rest is counted.
 const CASES_SHOWN: usize = 5;
@@ -44,7 +44,7 @@ pub fn render(status: &IssueStatus) -> String {
         let n = status.untracked.len();
         writeln!(
             text,
-            "\nuntracked: {} expectations name no issue",
+            "\nexpectations that name no issue, and so are untracked: {}",
             thousands(n)
         )
         .ok();
@@ -81,8 +81,8 @@ fn issue(text: &mut String, impact: &Impact) {
     if impact.passing > 0 {
         writeln!(
             text,
-            "    {} cases of its expectations pass",
-            thousands(impact.passing)
+            "    {} of its expectations passed",
+            cases(impact.passing)
         )
         .ok();
     }
@@ -103,11 +103,10 @@ fn blocks(text: &mut String, blocks: &[Blocked]) {
             n => format!(" and {} more", thousands(n)),
         };
         let target = escape::line(&blocked.target);
-        let cases = if n == 1 { "case" } else { "cases" };
         writeln!(
             text,
-            "    blocks {} {cases} on {target} (evidence: {}): {}{more}",
-            thousands(n),
+            "    blocks {} on {target} (evidence: {}): {}{more}",
+            cases(n),
             blocked.evidence,
             shown.join(", ")
         )

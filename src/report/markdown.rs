@@ -3,11 +3,11 @@
 
 use std::fmt::Write;
 
-use super::summary::{FailureGroup, Group, Section, Summary};
-use super::terminal::{cases, failure_title, known_reason};
+use super::summary::{FailureGroup, Group, Section, Summary, columns};
+use super::terminal::{failure_title, known_reason};
 use crate::outcome::OutcomeKind;
 use crate::report::escape::{markdown_code, markdown_text, shorten};
-use crate::track::{IssueRef, IssueState, Totals, VerdictKind, thousands};
+use crate::track::{IssueRef, IssueState, Totals, VerdictKind, cases, thousands};
 
 /// A report stays below this many bytes: long lists are cut until it does.
 pub const SIZE_LIMIT: usize = 300_000;
@@ -192,31 +192,21 @@ impl Page {
     }
 
     fn cases(&mut self, cases: &[&str]) {
-        let shown: Vec<String> = cases
-            .iter()
-            .take(self.limits.cases)
-            .map(|case| format!("`{case}`"))
-            .collect();
-        let more = match cases.len().saturating_sub(self.limits.cases) {
-            0 => String::new(),
-            n => format!(" and {} more", thousands(n)),
-        };
-        put!(self, "  - {}{more}", shown.join(", "));
+        put!(self, "  - {}", listed(cases, self.limits.cases));
     }
 
     fn section(&mut self, section: &Section<'_>) {
         put!(self, "## {}\n", markdown_text(&section.heading()));
         put!(
             self,
-            "{} of the {} tests that run pass; {} without known failures.\n",
-            section.totals.percent(),
-            thousands(section.totals.tests()),
+            "{}; {} without known failures.\n",
+            section.totals.sentence(),
             section.totals.percent_without_known()
         );
         put!(self, "### Suites\n");
-        self.groups("suite", section.suites.iter());
+        self.groups("suite", &section.suites.iter().collect::<Vec<_>>());
         let failing: Vec<&Group> = section.subjects.iter().filter(|g| !g.passes()).collect();
-        let whole: Vec<&str> = section
+        let whole: Vec<String> = section
             .subjects
             .iter()
             .filter(|g| g.passes())
@@ -224,31 +214,16 @@ impl Page {
             .collect();
         put!(self, "### Operators, the worst first\n");
         if !failing.is_empty() {
-            self.groups(
-                "operator",
-                failing.iter().copied().take(self.limits.subjects),
-            );
-            self.more(
-                failing.len(),
-                self.limits.subjects,
-                "operators with failures",
-            );
+            let shown = failing.len().min(self.limits.subjects);
+            self.groups("operator", &failing[..shown]);
+            self.more(failing.len(), self.limits.subjects, "operators");
         }
         if !whole.is_empty() {
-            let shown: Vec<String> = whole
-                .iter()
-                .take(self.limits.subjects)
-                .map(|name| format!("`{name}`"))
-                .collect();
-            let more = match whole.len().saturating_sub(self.limits.subjects) {
-                0 => String::new(),
-                n => format!(" and {} more", thousands(n)),
-            };
             put!(
                 self,
-                "{} operators pass all their cases: {}{more}.\n",
+                "Operators that pass all their cases ({}): {}.\n",
                 thousands(whole.len()),
-                shown.join(", ")
+                listed(&whole, self.limits.subjects)
             );
         }
         self.known(section);
@@ -265,38 +240,34 @@ impl Page {
         self.skipped(section);
     }
 
-    fn groups<'g>(&mut self, name: &str, groups: impl Iterator<Item = &'g Group>) {
+    fn groups(&mut self, name: &str, groups: &[&Group]) {
+        let columns = columns(groups);
+        let names = Totals::default().others();
+        let names: String = columns
+            .iter()
+            .map(|&i| format!(" {} |", names[i].0))
+            .collect();
         put!(
             self,
-            "| {name} | cases | pass | fail | error | unsupported | crash | timeout | oom | skipped | missing | pass rate | without known |"
+            "| {name} | cases | pass |{names} pass rate | without known |"
         );
         put!(
             self,
-            "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|"
+            "|---|--:|--:|{}--:|--:|",
+            "--:|".repeat(columns.len())
         );
         for group in groups {
-            let Totals {
-                cases,
-                pass,
-                fail,
-                error,
-                unsupported,
-                crash,
-                timeout,
-                oom,
-                skipped,
-                missing,
-                ..
-            } = group.totals;
-            let subject = group
-                .subject
-                .as_ref()
-                .map(|subject| format!("/{subject}"))
-                .unwrap_or_default();
+            let others = group.totals.others();
+            let counts: String = columns
+                .iter()
+                .map(|&i| format!(" {} |", others[i].1))
+                .collect();
             put!(
                 self,
-                "| `{}{subject}` | {cases} | {pass} | {fail} | {error} | {unsupported} | {crash} | {timeout} | {oom} | {skipped} | {missing} | {} | {} |",
-                group.suite,
+                "| `{}` | {} | {} |{counts} {} | {} |",
+                group.name(),
+                group.totals.cases,
+                group.totals.pass,
                 group.totals.percent(),
                 group.totals.percent_without_known()
             );
@@ -389,7 +360,7 @@ impl Page {
         put!(self, "## Issues\n");
         put!(
             self,
-            "{} reported, {} fixed, {} open, {} declined; {} expectations are untracked.\n",
+            "{} reported, {} fixed, {} open, {} declined; untracked expectations: {}.\n",
             counts.reported,
             counts.fixed,
             counts.open,
@@ -488,6 +459,20 @@ impl Page {
             );
         }
     }
+}
+
+/// "`a`, `b` and 3 more"; the names are ids.
+fn listed<T: AsRef<str>>(names: &[T], limit: usize) -> String {
+    let shown: Vec<String> = names
+        .iter()
+        .take(limit)
+        .map(|name| format!("`{}`", name.as_ref()))
+        .collect();
+    let more = match names.len().saturating_sub(limit) {
+        0 => String::new(),
+        n => format!(" and {} more", thousands(n)),
+    };
+    format!("{}{more}", shown.join(", "))
 }
 
 fn issue_link(id: &IssueRef, state: Option<IssueState>) -> String {

@@ -160,14 +160,24 @@ impl<'a> Section<'a> {
     }
 }
 
+/// Which of [`Totals::others`] at least one of the groups has: the columns of a table.
+pub fn columns(groups: &[&Group]) -> Vec<usize> {
+    let used = |&i: &usize| groups.iter().any(|group| group.totals.others()[i].1 > 0);
+    (0..Totals::default().others().len()).filter(used).collect()
+}
+
 impl Group {
+    /// Whether all its cases pass, and there are some that count.
     pub fn passes(&self) -> bool {
-        self.totals.failing() == 0
+        self.totals.failing() == 0 && self.totals.tests() > 0
     }
 
-    /// The subject, or the suite if this is one.
-    pub fn name(&self) -> &str {
-        self.subject.as_deref().unwrap_or(&self.suite)
+    /// `stablehlo`, or for a subject `stablehlo/add`.
+    pub fn name(&self) -> String {
+        match &self.subject {
+            Some(subject) => format!("{}/{subject}", self.suite),
+            None => self.suite.clone(),
+        }
     }
 }
 

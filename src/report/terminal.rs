@@ -2,13 +2,13 @@
 
 use std::fmt::Write;
 
-use comfy_table::{Cell, CellAlignment, Color, ContentArrangement, Table, presets};
+use comfy_table::{Cell, CellAlignment, Color, ContentArrangement, LineStyle, Table, presets};
 
 use super::summary::{FailureGroup, Group, KnownGroup, Section, Summary};
 use super::{Colour, escape};
 use crate::outcome::OutcomeKind;
 use crate::track::impact::STILL_FAILING;
-use crate::track::{Totals, VerdictKind, thousands};
+use crate::track::{Totals, VerdictKind, cases, thousands};
 
 pub const WIDTH: usize = 80;
 
@@ -63,10 +63,8 @@ impl Page {
             "cases",
             "pass",
             "pass rate",
-            "without known",
+            "w/o known",
             "unexpected",
-            "fixed",
-            "flaky",
         ]);
         let mut sections: Vec<&Section<'_>> = summary.sections.iter().collect();
         sections.sort_by(|a, b| {
@@ -74,7 +72,6 @@ impl Page {
             rate(a).total_cmp(&rate(b))
         });
         for section in sections {
-            let count = |kind| section.kinds.get(&kind).copied().unwrap_or(0);
             let unexpected: usize = section.unexpected.iter().map(|g| g.cases.len()).sum();
             table.add_row(vec![
                 text(&section.label),
@@ -84,11 +81,13 @@ impl Page {
                 rate(&section.totals),
                 right(section.totals.percent_without_known()),
                 highlighted(unexpected, Color::Red),
-                highlighted(count(VerdictKind::Fixed), Color::Green),
-                highlighted(count(VerdictKind::Flaky), Color::Yellow),
             ]);
         }
         self.put(&table);
+        self.lines(
+            0,
+            "pass rate = pass / (cases − skipped); w/o known leaves expected failures out",
+        );
         self.text.push('\n');
     }
 
@@ -119,7 +118,10 @@ impl Page {
         for case in group.cases.iter().take(CASES_SHOWN) {
             self.lines(4, case.as_str());
         }
-        self.more(group.cases.len(), CASES_SHOWN, "cases");
+        let rest = group.cases.len().saturating_sub(CASES_SHOWN);
+        if rest > 0 {
+            self.lines(4, &format!("and {} more", cases(rest)));
+        }
     }
 
     fn section(&mut self, section: &Section<'_>, summary: &Summary<'_>) {
@@ -127,9 +129,8 @@ impl Page {
         let totals = &section.totals;
         let counts = summary.issues.counts;
         let headline = format!(
-            "{} of the {} tests that run pass ({} without known failures); {} issues reported, {} fixed",
-            totals.percent(),
-            thousands(totals.tests()),
+            "{} ({} without known failures); {} issues reported, {} fixed",
+            totals.sentence(),
             totals.percent_without_known(),
             counts.reported,
             counts.fixed
@@ -142,12 +143,12 @@ impl Page {
         let whole = section.subjects.len() - failing.len();
         if !failing.is_empty() {
             self.text
-                .push_str("\nOperators with failures, the worst first\n");
+                .push_str("\nOperators that do not pass all, the worst first\n");
             self.groups("operator", &failing);
         }
         self.lines(
             0,
-            &format!("{} operators pass all their cases.", thousands(whole)),
+            &format!("operators that pass all their cases: {}", thousands(whole)),
         );
         self.known(section);
         self.passes(
@@ -164,40 +165,25 @@ impl Page {
     }
 
     fn groups(&mut self, name: &str, groups: &[&Group]) {
-        let failures = [
-            "fail", "error", "unsup", "crash", "tmout", "oom", "miss", "skip",
-        ];
-        let count = |totals: &Totals| {
-            [
-                totals.fail,
-                totals.error,
-                totals.unsupported,
-                totals.crash,
-                totals.timeout,
-                totals.oom,
-                totals.missing,
-                totals.skipped,
-            ]
-        };
-        let used: Vec<usize> = (0..failures.len())
-            .filter(|&i| groups.iter().any(|group| count(&group.totals)[i] > 0))
-            .collect();
-        let mut header = vec![name, "cases", "pass"];
-        header.extend(used.iter().map(|&i| failures[i]));
-        header.push("rate");
-        let mut table = self.table(&header);
+        let mut table = self.table(&[name, "cases", "pass", "pass rate", "the others"]);
         for group in groups.iter().take(SHOWN) {
-            let mut row = vec![
-                text(group.name()),
+            let others: Vec<String> = group
+                .totals
+                .others()
+                .into_iter()
+                .filter(|(_, n)| *n > 0)
+                .map(|(outcome, n)| format!("{} {outcome}", thousands(n)))
+                .collect();
+            table.add_row(vec![
+                text(&group.name()),
                 number(group.totals.cases),
                 number(group.totals.pass),
-            ];
-            row.extend(used.iter().map(|&i| number(count(&group.totals)[i])));
-            row.push(rate(&group.totals));
-            table.add_row(row);
+                rate(&group.totals),
+                text(&others.join(", ")),
+            ]);
         }
         self.put(&table);
-        self.more(groups.len(), SHOWN, name);
+        self.more(groups.len(), SHOWN, &format!("{name}s"));
     }
 
     fn known(&mut self, section: &Section<'_>) {
@@ -275,7 +261,7 @@ impl Page {
     fn table(&self, header: &[&str]) -> Table {
         let mut table = Table::new();
         table
-            .load_style(presets::UTF8_HORIZONTAL_ONLY)
+            .load_style(presets::UTF8_HORIZONTAL_ONLY.row_separator(LineStyle::none()))
             .set_content_arrangement(ContentArrangement::Dynamic)
             .set_width(WIDTH as u16)
             .force_no_tty()
@@ -353,14 +339,6 @@ fn known_issue(group: &KnownGroup<'_>) -> String {
         (Some(issue), Some(state)) => format!("{issue} ({state})"),
         (Some(issue), None) => issue.to_string(),
         (None, _) => "untracked".to_owned(),
-    }
-}
-
-/// `1 case`, `1,512 cases`
-pub(super) fn cases(n: usize) -> String {
-    match n {
-        1 => "1 case".to_owned(),
-        n => format!("{} cases", thousands(n)),
     }
 }
 

@@ -133,7 +133,7 @@ impl Device {
     pub(super) fn execute(
         &self,
         case: &Case,
-        reference: Option<&[ReferenceTensor]>,
+        reference: &Result<Vec<ReferenceTensor>, String>,
         on_stage: &mut dyn FnMut(Stage),
     ) -> Outcome {
         let mut metrics = Metrics::default();
@@ -303,18 +303,14 @@ fn measure(executable: &Executable, metrics: &mut Metrics) {
 fn compare_all(
     case: &Case,
     results: &[Tensor],
-    reference: Option<&[ReferenceTensor]>,
+    reference: &Result<Vec<ReferenceTensor>, String>,
     numerics: &Numerics,
     metrics: &mut Metrics,
 ) -> Result<(), Stop> {
     let fail = |message: String| Stop::new(OutcomeKind::Fail, Stage::Compare, message);
-    let Some(reference) = reference else {
-        return Err(Stop::new(
-            OutcomeKind::Skipped,
-            Stage::Compare,
-            "no reference came with the case",
-        ));
-    };
+    let reference = reference
+        .as_ref()
+        .map_err(|reason| Stop::new(OutcomeKind::Skipped, Stage::Compare, reason))?;
     if results.len() != reference.len() || results.len() != case.tolerances.len() {
         return Err(fail(format!(
             "{} results, where the reference has {} and the case {} tolerances",

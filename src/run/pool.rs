@@ -46,8 +46,8 @@ impl RunOptions {
     }
 }
 
-/// What a case is compared against: the reference's results, or why there are none, for which the case is skipped on
-/// targets that run it.
+/// What a case is compared against: the reference's results, or why there are none, for which the case is skipped at the
+/// comparison if it comes that far.
 pub type Reference = std::result::Result<Vec<ReferenceTensor>, String>;
 
 /// A reference as it was computed, or the outcome that says why there is none.
@@ -119,17 +119,11 @@ impl Pool {
         reference: Option<&Reference>,
         interrupt: &Interrupt,
     ) -> Result<Option<Outcome>> {
-        let reference = match reference {
-            _ if !self.needs_reference() => None,
-            Some(Ok(tensors)) => Some(tensors.clone()),
-            Some(Err(reason)) => {
-                return Ok(Some(skipped(case, &self.target.target, reason.clone())));
-            }
-            None => {
-                let reason = "no reference was given".to_owned();
-                return Ok(Some(skipped(case, &self.target.target, reason)));
-            }
-        };
+        // Without a reference a case is still compiled and run: an error on the way is a finding of its own.
+        let reference = reference.map_or_else(
+            || Err("no reference was given".to_owned()),
+            Reference::clone,
+        );
         let job = Request::Job(Box::new(Job {
             case: case.clone(),
             reference,

@@ -38,8 +38,8 @@ pub(super) struct Hello {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Job {
     pub case: Case,
-    /// One per result; none where the target does not run programs.
-    pub reference: Option<Vec<ReferenceTensor>>,
+    /// One tensor per result, or why there is none.
+    pub reference: Result<Vec<ReferenceTensor>, String>,
 }
 
 /// Worker to supervisor.

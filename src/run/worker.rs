@@ -42,7 +42,7 @@ pub fn serve(parent: u32) -> io::Result<()> {
 
 fn serve_job(device: &Device, job: Job, output: &File) -> io::Result<()> {
     let mut stages = Stages::begin(output);
-    let outcome = device.execute(&job.case, job.reference.as_deref(), &mut |stage| {
+    let outcome = device.execute(&job.case, &job.reference, &mut |stage| {
         stages.reach(stage);
     });
     stages.sent?;

@@ -34,11 +34,23 @@ pub struct SuiteErrors(pub Vec<SuiteError>);
 
 impl fmt::Display for SuiteErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, error) in self.0.iter().enumerate() {
-            if index > 0 {
-                f.write_str("\n")?;
+        // One mistake in an operator shows in each of its cases: say it once.
+        let mut groups: Vec<(&SuiteError, usize)> = Vec::new();
+        for error in &self.0 {
+            let same =
+                |first: &SuiteError| (&first.origin, &first.what) == (&error.origin, &error.what);
+            match groups.iter_mut().find(|(first, _)| same(first)) {
+                Some((_, more)) => *more += 1,
+                None => groups.push((error, 0)),
             }
-            write!(f, "{error}")?;
+        }
+        for (index, (error, more)) in groups.iter().enumerate() {
+            let end = if index + 1 < groups.len() { "\n" } else { "" };
+            match more {
+                0 => write!(f, "{error}{end}")?,
+                1 => write!(f, "{error} (and so 1 more case){end}")?,
+                _ => write!(f, "{error} (and so {more} more cases){end}")?,
+            }
         }
         Ok(())
     }

@@ -387,3 +387,39 @@ fn globs_stay_within_a_part_unless_doubled() {
     let all = ids(&["s/**"], &["s/**"]).unwrap_err();
     assert!(all.contains("leaves no case"), "{all}");
 }
+
+fn own_suites() -> Suites {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("suites");
+    load_suites(&dir).unwrap_or_else(|errors| panic!("{errors}"))
+}
+
+/// References, expectations and history refer to ids: one that is in the list stays, unless the list is edited on purpose.
+#[test]
+fn pinned_ids_are_still_there() {
+    let suites = own_suites();
+    let ids: std::collections::HashSet<&str> =
+        suites.cases.iter().map(|case| case.id.as_str()).collect();
+    let gone: Vec<&str> = include_str!("pinned_ids.txt")
+        .lines()
+        .filter(|id| !ids.contains(id))
+        .collect();
+    assert!(gone.is_empty(), "no longer there: {gone:?}");
+}
+
+#[test]
+fn widened_programs_hold_no_float_narrower_than_f64() {
+    use crate::case::ReferenceProgram;
+    for case in own_suites().cases {
+        let ReferenceProgram::Widened(text) = &case.reference_program else {
+            continue;
+        };
+        let narrow = ["xf32", "<f32", "bf16", "xf16", "<f16", "f8E", "f4E", "f6E"];
+        let found: Vec<_> = narrow.iter().filter(|name| text.contains(*name)).collect();
+        assert!(
+            found.is_empty(),
+            "{} at {}: {found:?}",
+            case.id,
+            case.origin
+        );
+    }
+}

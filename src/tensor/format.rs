@@ -98,6 +98,29 @@ const fn exponent_of(x: f64) -> i32 {
     }
 }
 
+/// The distances between a format's neighbouring values.
+#[derive(Debug, Clone, Copy)]
+pub struct Spacing {
+    min_exponent: i32,
+    max_exponent: i32,
+    mantissa_bits: i32,
+}
+
+impl Spacing {
+    #[inline]
+    pub const fn at(&self, x: f64) -> f64 {
+        // Zero and f64's subnormals read as −1023, which is below every format's smallest exponent.
+        let mut exponent = ((x.to_bits() >> 52) & 0x7ff) as i32 - 1023;
+        if exponent < self.min_exponent {
+            exponent = self.min_exponent;
+        }
+        if exponent > self.max_exponent {
+            exponent = self.max_exponent;
+        }
+        pow2(exponent - self.mantissa_bits)
+    }
+}
+
 impl FloatFormat {
     pub const fn has_sign(&self) -> bool {
         !matches!(self.specials, Specials::Scale)
@@ -185,19 +208,16 @@ impl FloatFormat {
 
     /// The spacing of the format's values at `x`: constant below the smallest normal and above the largest finite value.
     pub const fn ulp_at(&self, x: f64) -> f64 {
-        let mut exponent = if x == 0.0 {
-            self.min_exponent()
-        } else {
-            exponent_of(x)
-        };
-        let highest = exponent_of(self.max_finite());
-        if exponent < self.min_exponent() {
-            exponent = self.min_exponent();
+        self.spacing().at(x)
+    }
+
+    /// [`ulp_at`](Self::ulp_at) made ready for many values.
+    pub const fn spacing(&self) -> Spacing {
+        Spacing {
+            min_exponent: self.min_exponent(),
+            max_exponent: exponent_of(self.max_finite()),
+            mantissa_bits: self.mantissa_bits as i32,
         }
-        if exponent > highest {
-            exponent = highest;
-        }
-        pow2(exponent - self.mantissa_bits as i32)
     }
 
     /// The exact value of an encoding, given in the low bits.
@@ -326,8 +346,14 @@ impl FloatFormat {
     }
 
     /// `x` rounded to the format.
+    #[inline]
     pub const fn round_to(&self, x: f64) -> f64 {
-        self.decode(self.encode(x))
+        match (self.exponent_bits, self.mantissa_bits) {
+            // The machine's own rounding is the same and faster.
+            (8, 23) => x as f32 as f64,
+            (11, 52) => x,
+            _ => self.decode(self.encode(x)),
+        }
     }
 
     /// True where `x` is a value of the format (NaN is, when the format has one; −0 only where it differs from +0).

@@ -33,3 +33,25 @@ impl TryFrom<TensorText> for Tensor {
         Tensor::new(text.element_type, text.shape, data).map_err(|e| e.to_string())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tensor_survives_json_and_damage_is_told() {
+        let tensor = Tensor::from_f64(
+            ElementType::C64,
+            vec![1, 2],
+            &[1.0, f64::NAN, -0.0, f64::INFINITY],
+        )
+        .unwrap();
+        let json = serde_json::to_string(&tensor).unwrap();
+        assert_eq!(serde_json::from_str::<Tensor>(&json).unwrap(), tensor);
+        let short = r#"{"element_type":"f32","shape":[2],"data":"AAAA"}"#;
+        let error = serde_json::from_str::<Tensor>(short)
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("takes 8 bytes, not 3"), "{error}");
+    }
+}

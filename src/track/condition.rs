@@ -43,13 +43,15 @@ impl FromStr for Version {
             }
         }
         let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+' | '_');
-        if numbers.is_empty() || !rest.chars().all(allowed) || rest == "." {
+        if numbers.is_empty() || !rest.chars().all(allowed) {
             return Err(bad());
         }
-        let word = rest.trim_start_matches(['.', '-', '_']);
+        let word = rest.strip_prefix(['.', '-', '_']).unwrap_or(rest);
         let suffix = match word {
             "" if rest.is_empty() => None,
-            "" => return Err(bad()),
+            _ if !word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '+') => {
+                return Err(bad());
+            }
             _ if word.starts_with('+') || word.starts_with("post") => {
                 Some(Suffix::After(word.to_owned()))
             }

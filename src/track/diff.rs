@@ -319,3 +319,89 @@ fn environment(old: &Run, new: &Run) -> Vec<EnvironmentChange> {
     }
     changes
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outcome::OutcomeKind::{Crash, Error, Pass, Skipped};
+    use crate::track::fixtures::{outcome, run};
+
+    const CASES: [&str; 7] = ["s/a", "s/b", "s/c", "s/d", "s/e", "s/f", "s/g"];
+
+    #[test]
+    fn changes_are_told_apart_by_kind() {
+        let mut old = run("old", &["cpu", "tpu"], &CASES);
+        let mut new = run("new", &["cpu", "aot-v4"], &CASES);
+        for (case, was, is) in [
+            ("s/a", Some(Pass), Some(Crash)),
+            ("s/b", Some(Error), Some(Pass)),
+            ("s/c", Some(Error), Some(Crash)),
+            ("s/d", Some(Pass), Some(Skipped)),
+            ("s/e", None, Some(Pass)),
+            ("s/f", Some(Pass), None),
+            ("s/g", Some(Pass), Some(Pass)),
+        ] {
+            if let Some(was) = was {
+                outcome(&mut old, "cpu", case, was);
+            }
+            if let Some(is) = is {
+                outcome(&mut new, "cpu", case, is);
+            }
+        }
+        let found = diff(&old, &new);
+        let target = &found.targets[0];
+        let ids = |changes: &[Change]| -> Vec<String> {
+            changes.iter().map(|c| c.case.to_string()).collect()
+        };
+        assert_eq!(ids(&target.newly_failing), ["s/a"]);
+        assert_eq!(ids(&target.newly_passing), ["s/b"]);
+        assert_eq!(ids(&target.changed_failure), ["s/c"]);
+        assert_eq!(ids(&target.newly_skipped), ["s/d"]);
+        assert_eq!(target.added, ["s/e".parse().unwrap()]);
+        assert_eq!(target.removed, ["s/f".parse().unwrap()]);
+        assert_eq!(
+            (found.added_targets, found.removed_targets),
+            (vec!["aot-v4".to_owned()], vec!["tpu".to_owned()])
+        );
+        assert!(found.environment.is_empty() && target.metrics.is_empty());
+    }
+
+    #[test]
+    fn large_changes_of_metrics_and_plugins_are_shown() {
+        let mut old = run("old", &["cpu"], &["s/a"]);
+        outcome(&mut old, "cpu", "s/a", Pass);
+        let mut new = old.clone();
+        let metrics = &mut new.outcomes[0].metrics;
+        metrics.code_size = Some(1100);
+        // Ten times, and yet too short to be more than noise.
+        metrics.compile_ms = Some(200.0);
+        metrics.cost.insert("flops".to_owned(), 64.0);
+        old.outcomes[0]
+            .metrics
+            .cost
+            .insert("flops".to_owned(), 16.0);
+        new.record.environment.plugins[0].sha256 = "00".to_owned();
+        new.record
+            .environment
+            .packages
+            .insert("libtpu".to_owned(), "0.0.53".to_owned());
+        let found = diff(&old, &new);
+        let words: Vec<String> = found.targets[0]
+            .metrics
+            .iter()
+            .map(|m| format!("{} {}", m.metric, m.words()))
+            .collect();
+        assert_eq!(words, ["flops ×4.0", "code_size +10%"]);
+        let what: Vec<&str> = found.environment.iter().map(|c| c.what.as_str()).collect();
+        assert_eq!(what, ["cpu SHA-256", "libtpu version"]);
+        new.outcomes[0].metrics.code_size = Some(1099);
+        assert_eq!(diff(&old, &new).targets[0].metrics.len(), 1);
+    }
+
+    #[test]
+    fn a_run_does_not_differ_from_itself() {
+        let mut run = run("r", &["cpu"], &["s/a"]);
+        outcome(&mut run, "cpu", "s/a", Error);
+        assert!(diff(&run, &run).is_empty());
+    }
+}

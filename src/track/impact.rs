@@ -5,9 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::issues::IssueCounts;
-use super::{
-    Expectation, Issue, IssueLedger, IssueState, Judgement, Totals, Verdict, VerdictKind, thousands,
-};
+use super::{Expectation, Issue, IssueLedger, IssueState, Judgement, Totals, Verdict, VerdictKind};
 use crate::case::CaseId;
 use crate::outcome::Evidence;
 
@@ -159,9 +157,8 @@ pub fn headlines(judgement: &Judgement, ledger: &IssueLedger) -> Vec<Headline> {
                 tests: totals.tests(),
                 pass_rate: totals.pass_rate(),
                 text: format!(
-                    "{} of the {} tests that run pass; {} issues reported, {} fixed",
-                    totals.percent(),
-                    thousands(totals.tests()),
+                    "{}; {} issues reported, {} fixed",
+                    totals.sentence(),
                     counts.reported,
                     counts.fixed
                 ),
@@ -174,5 +171,60 @@ impl Impact {
     /// Known failures over all targets: an order of importance, not a figure to publish.
     fn blocked(&self) -> usize {
         self.blocks.iter().map(|blocked| blocked.cases.len()).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outcome::OutcomeKind::{Error, Pass};
+    use crate::track::fixtures::{expect, expectations, ledger, outcome, run};
+    use crate::track::judge;
+
+    #[test]
+    fn issues_show_what_they_block_and_the_headline_counts_the_run() {
+        let all = expectations(
+            &(expect("s/a/**", "error", "issue = \"openxla/xla#7\"")
+                + &expect("s/b/**", "error", "issue = \"openxla/xla#8\"")
+                + &expect("s/c/**", "error", "")),
+        );
+        let cases = ["s/a/x", "s/a/y", "s/b/x", "s/c/x", "s/d/x"];
+        let mut run = run("r", &["cpu", "aot-v6e"], &cases);
+        for case in cases {
+            outcome(&mut run, "cpu", case, Pass);
+            let kind = if case == "s/d/x" { Pass } else { Error };
+            outcome(&mut run, "aot-v6e", case, kind);
+        }
+        let judgement = judge(&run, &all, None);
+        let status = issue_status(Some(("r", &judgement)), all.entries(), &ledger());
+        let texts: Vec<String> = status
+            .headlines
+            .iter()
+            .map(|h| format!("{} {}: {}", h.target, h.evidence, h.text))
+            .collect();
+        assert_eq!(
+            texts,
+            [
+                "cpu hardware: 100.0% of the 5 tests that run pass; 2 issues reported, 1 fixed",
+                "aot-v6e compile: 20.0% of the 5 tests that run pass; 2 issues reported, 1 fixed",
+            ]
+        );
+        let [open, fixed] = &status.issues[..] else {
+            panic!("two issues");
+        };
+        assert_eq!(open.issue.id.number, 7);
+        assert_eq!(open.blocks.len(), 1);
+        assert_eq!(open.blocks[0].cases.len(), 2);
+        assert_eq!(open.passing, 2);
+        assert!(!open.fixed_upstream_still_failing && fixed.fixed_upstream_still_failing);
+        assert_eq!(status.untracked.len(), 1);
+        assert_eq!(status.untracked[0].blocks[0].cases.len(), 1);
+    }
+
+    #[test]
+    fn without_a_run_the_ledger_is_shown_alone() {
+        let status = issue_status(None, &[], &ledger());
+        assert_eq!((status.counts.reported, status.headlines.len()), (2, 0));
+        assert!(status.issues.iter().all(|impact| impact.blocks.is_empty()));
     }
 }

@@ -39,7 +39,7 @@ pub enum IssueState {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Issue {
-    #[serde(flatten)]
+    #[serde(rename = "issue")]
     pub id: IssueRef,
     pub title: String,
     pub state: IssueState,

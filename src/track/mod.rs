@@ -6,6 +6,8 @@
 pub mod condition;
 pub mod diff;
 pub mod expectations;
+#[cfg(test)]
+pub mod fixtures;
 pub mod impact;
 pub mod issues;
 pub mod totals;
@@ -16,7 +18,7 @@ use std::path::{Path, PathBuf};
 pub use condition::{Condition, Version};
 pub use expectations::{Expectation, Expectations};
 pub use issues::{Issue, IssueLedger, IssueRef, IssueState};
-pub use totals::{Totals, thousands};
+pub use totals::{Totals, cases, thousands};
 pub use verdict::{Judgement, Verdict, VerdictKind, judge};
 
 /// A file of expectations or issues that cannot be used.

@@ -53,6 +53,20 @@ impl Totals {
         }
     }
 
+    /// The counts that are not `pass`, by name.
+    pub fn others(&self) -> [(&'static str, usize); 8] {
+        [
+            ("fail", self.fail),
+            ("error", self.error),
+            ("unsupported", self.unsupported),
+            ("crash", self.crash),
+            ("timeout", self.timeout),
+            ("oom", self.oom),
+            ("missing", self.missing),
+            ("skipped", self.skipped),
+        ]
+    }
+
     /// The cases that count: all but the skipped.
     pub fn tests(&self) -> usize {
         self.cases - self.skipped
@@ -77,6 +91,18 @@ impl Totals {
         percent(self.pass, self.tests())
     }
 
+    /// `96.5% of the 1,512 tests that run pass`
+    pub fn sentence(&self) -> String {
+        match self.tests() {
+            0 => "no test ran".to_owned(),
+            n => format!(
+                "{} of the {} tests that run pass",
+                self.percent(),
+                thousands(n)
+            ),
+        }
+    }
+
     /// As [`percent`](Self::percent), of [`pass_rate_without_known`](Self::pass_rate_without_known).
     pub fn percent_without_known(&self) -> String {
         percent(self.pass, self.tests() - self.expected)
@@ -95,6 +121,14 @@ fn percent(pass: usize, of: usize) -> String {
     match (pass * 1000).checked_div(of) {
         None => "–".to_owned(),
         Some(tenths) => format!("{}.{}%", tenths / 10, tenths % 10),
+    }
+}
+
+/// `1 case`, `1,512 cases`
+pub fn cases(n: usize) -> String {
+    match n {
+        1 => "1 case".to_owned(),
+        n => format!("{} cases", thousands(n)),
     }
 }
 

@@ -458,3 +458,6 @@ impl fmt::Display for VerdictKind {
         f.pad(self.as_str())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,14 +2,13 @@
 //!
 //! Plug-ins are checked by SHA-256 before anything loads them; this module loads none.
 
-use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, Read};
-use std::path::{Path, PathBuf};
-use std::time::UNIX_EPOCH;
+mod pins;
+mod verified;
 
-use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+pub use pins::Pin;
 
 use crate::pjrt::{self, Value};
 use crate::target::{Generation, Target};
@@ -55,31 +54,6 @@ pub enum ProjectError {
         Generation::ALL.map(|generation| format!("aot-{}", generation.as_str())).join(", ")
     )]
     NoTpu,
-}
-
-/// One plug-in that `ci/setup` installs.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Pin {
-    pub name: String,
-    /// The package on PyPI.
-    pub wheel: String,
-    pub version: String,
-    pub wheel_file: String,
-    pub wheel_sha256: String,
-    /// Inside the wheel.
-    pub file: String,
-    /// Of that file, in lower-case hex.
-    pub sha256: String,
-    /// Whose terms the download comes under.
-    pub terms: String,
-    pub python: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Pins {
-    plugin: Vec<Pin>,
 }
 
 /// The plug-in that a target runs on, checked.
@@ -131,7 +105,7 @@ impl Project {
     fn open(root: PathBuf) -> Result<Self> {
         let path = root.join("ci/plugins.toml");
         let text = read_to_string(&path)?;
-        let pins = parse_pins(&path, &text)?;
+        let pins = pins::parse(&path, &text)?;
         Ok(Self { root, pins })
     }
 
@@ -264,102 +238,13 @@ impl Project {
     }
 
     fn hash(&self, path: &Path) -> Result<String> {
-        let read_error = |source| ProjectError::Read {
-            path: path.to_owned(),
-            source,
-        };
-        let key = path.canonicalize().map_err(read_error)?;
-        let stamp = Stamp::of(&key).map_err(read_error)?;
-        let cache_path = self.plugins().join(".verified.json");
-        let mut cache = Verified::load(&cache_path);
-        let key = key.to_string_lossy().into_owned();
-        if let Some(entry) = cache.0.get(&key)
-            && entry.stamp == stamp
-        {
-            return Ok(entry.sha256.clone());
-        }
-        let sha256 = sha256(path).map_err(read_error)?;
-        cache.0.insert(
-            key,
-            VerifiedEntry {
-                stamp,
-                sha256: sha256.clone(),
-            },
-        );
-        cache.save(&cache_path);
-        Ok(sha256)
-    }
-}
-
-/// What tells a file from itself after a change.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Stamp {
-    size: u64,
-    /// Nanoseconds since 1970.
-    modified: u128,
-}
-
-impl Stamp {
-    fn of(path: &Path) -> io::Result<Self> {
-        let metadata = fs::metadata(path)?;
-        let modified = metadata
-            .modified()?
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |since| since.as_nanos());
-        Ok(Self {
-            size: metadata.len(),
-            modified,
+        verified::sha256(&self.plugins().join(".verified.json"), path).map_err(|source| {
+            ProjectError::Read {
+                path: path.to_owned(),
+                source,
+            }
         })
     }
-}
-
-/// Hashes of files that have been read before. A cache: one that cannot be read or written is only slower.
-#[derive(Default, Serialize, Deserialize)]
-struct Verified(BTreeMap<String, VerifiedEntry>);
-
-#[derive(Serialize, Deserialize)]
-struct VerifiedEntry {
-    #[serde(flatten)]
-    stamp: Stamp,
-    sha256: String,
-}
-
-impl Verified {
-    fn load(path: &Path) -> Self {
-        fs::read(path)
-            .ok()
-            .and_then(|bytes| serde_json::from_slice(&bytes).ok())
-            .unwrap_or_default()
-    }
-
-    /// By rename, for several processes may write it at once.
-    fn save(&self, path: &Path) {
-        let Some(folder) = path.parent() else { return };
-        let Ok(json) = serde_json::to_vec_pretty(self) else {
-            return;
-        };
-        if let Ok(file) = tempfile::NamedTempFile::new_in(folder)
-            && fs::write(file.path(), json).is_ok()
-        {
-            let _ = file.persist(path);
-        }
-    }
-}
-
-/// In lower-case hex.
-fn sha256(path: &Path) -> io::Result<String> {
-    let mut file = File::open(path)?;
-    let mut hasher = Sha256::new();
-    let mut block = vec![0; 1 << 20];
-    loop {
-        let read = file.read(&mut block)?;
-        if read == 0 {
-            break;
-        }
-        hasher.update(&block[..read]);
-    }
-    let digest = hasher.finalize();
-    Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 fn read_to_string(path: &Path) -> Result<String> {
@@ -369,73 +254,11 @@ fn read_to_string(path: &Path) -> Result<String> {
     })
 }
 
-fn parse_pins(path: &Path, text: &str) -> Result<Vec<Pin>> {
-    let bad = |line, reason: String| ProjectError::Pins {
-        path: path.to_owned(),
-        line,
-        reason,
-    };
-    let pins: Pins = toml::from_str(text).map_err(|error| {
-        let start = error.span().map_or(0, |span| span.start.min(text.len()));
-        let line = 1 + text.as_bytes()[..start]
-            .iter()
-            .filter(|byte| **byte == b'\n')
-            .count();
-        bad(line, error.message().to_owned())
-    })?;
-    let line_of = |needle: &str| {
-        text.lines()
-            .position(|line| line.contains(needle))
-            .map_or(1, |line| line + 1)
-    };
-    for (index, pin) in pins.plugin.iter().enumerate() {
-        if pins.plugin[..index]
-            .iter()
-            .any(|other| other.name == pin.name)
-        {
-            return Err(bad(1, format!("the name '{}' is pinned twice", pin.name)));
-        }
-        let is_plain = |name: &str| {
-            !name.is_empty()
-                && name
-                    .bytes()
-                    .all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
-        };
-        if !is_plain(&pin.name) || pin.name.starts_with('.') {
-            return Err(bad(
-                line_of(&pin.name),
-                format!("'{}' is no name for a folder", pin.name),
-            ));
-        }
-        for hash in [&pin.sha256, &pin.wheel_sha256] {
-            let is_hash =
-                hash.len() == 64 && hash.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
-            if !is_hash {
-                return Err(bad(
-                    line_of(hash),
-                    format!("'{hash}' is not a SHA-256 in lower-case hex"),
-                ));
-            }
-        }
-    }
-    Ok(pins.plugin)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const PIN: &str = r#"
-[[plugin]]
-name = "fake"
-wheel = "fake"
-version = "1"
-wheel_file = "fake-1.whl"
-wheel_sha256 = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-file = "fake/fake.so"
-sha256 = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
-terms = "none"
-"#;
+    use super::pins::tests::PIN;
 
     /// A project of one plug-in, whose content should be "hello".
     fn project(content: Option<&str>) -> (tempfile::TempDir, Project) {
@@ -515,27 +338,14 @@ terms = "none"
     }
 
     #[test]
-    fn bad_pins_name_file_and_line() {
-        let path = Path::new("ci/plugins.toml");
-        for (text, expected) in [
-            (
-                PIN.replace("version = \"1\"", "version = 1"),
-                "ci/plugins.toml:5: ",
-            ),
-            (PIN.replace("2cf2", "2CF2"), "ci/plugins.toml:9: '2CF2"),
-            (
-                PIN.replace("\"fake\"\nwheel", "\"../x\"\nwheel"),
-                "ci/plugins.toml:3: '../x'",
-            ),
-            (format!("{PIN}{PIN}"), "pinned twice"),
-            (
-                PIN.replace("terms", "term"),
-                "ci/plugins.toml:10: unknown field",
-            ),
-        ] {
-            let error = parse_pins(path, &text).unwrap_err().to_string();
-            assert!(error.contains(expected), "{expected}: {error}");
+    fn a_tpu_target_without_a_tpu_names_what_works() {
+        if pjrt::tpu_present() {
+            return;
         }
+        let (_folder, project) = project(None);
+        let error = project.resolve(&Target::Tpu).unwrap_err().to_string();
+        assert!(error.contains("has none"), "{error}");
+        assert!(error.contains("aot-v6e"), "{error}");
     }
 
     #[test]
