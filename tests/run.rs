@@ -342,18 +342,23 @@ fn workers_are_replaced_before_they_grow_old() {
 }
 
 #[test]
-fn a_case_without_a_reference_is_skipped_with_the_reason() {
+fn a_case_without_a_reference_runs_and_is_skipped_at_the_comparison() {
     let interrupt = Interrupt::default();
     let pool = Pool::start(target(&hostile_plugin()), options(), &interrupt)
         .unwrap()
         .unwrap();
     let stale: Reference = Err("its reference is stale: the program has changed".to_owned());
-    let outcome = pool
-        .run(&case("x", "abort-in-compile"), Some(&stale), &interrupt)
-        .unwrap()
-        .unwrap();
-    assert_eq!(outcome.outcome, OutcomeKind::Skipped);
-    assert!(outcome.message.unwrap().contains("stale"));
+    let run = |misdeed| {
+        let outcome = pool.run(&case("x", misdeed), Some(&stale), &interrupt);
+        outcome.unwrap().unwrap()
+    };
+    let skipped = run("wrong");
+    assert_eq!(
+        (skipped.outcome, skipped.stage),
+        (OutcomeKind::Skipped, Stage::Compare)
+    );
+    assert!(skipped.message.unwrap().contains("stale"));
+    assert_eq!(run("abort-in-run").outcome, OutcomeKind::Crash);
 }
 
 #[test]
