@@ -50,7 +50,8 @@ impl Buffer {
         let mut args = PJRT_Client_BufferFromHostBuffer_Args::new();
         args.client = client.raw();
         args.data = tensor.data().as_ptr().cast();
-        args.type_ = element::buffer_type(tensor.element_type())?;
+        let minor = client.plugin().api_version().1;
+        args.type_ = element::buffer_type(tensor.element_type(), minor)?;
         args.dims = dims.as_ptr();
         args.num_dims = dims.len();
         args.host_buffer_semantics =

@@ -33,7 +33,7 @@ pub enum Error {
     /// The plug-in reported success, and what it returned cannot be read.
     #[error("{call} returned {what}")]
     Malformed { call: &'static str, what: String },
-    #[error("PJRT has no buffer type for {0}")]
+    #[error("the plug-in's PJRT has no buffer type for {0}")]
     NoBufferType(ElementType),
     #[error(
         "the plug-in returned a buffer of PJRT type {0}, which StableHLO has no element type for"

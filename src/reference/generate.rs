@@ -107,13 +107,10 @@ pub(super) fn compute_all(
     };
     let result = thread::scope(|scope| {
         let lanes: Vec<_> = (0..jobs.max(1)).map(|_| scope.spawn(lane)).collect();
-        lanes
-            .into_iter()
-            .map(|lane| {
-                lane.join()
-                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            })
-            .collect::<Result<(), RunError>>()
+        lanes.into_iter().try_for_each(|lane| {
+            lane.join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
     });
     result?;
     let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);

@@ -2,6 +2,7 @@
 
 use prost::Message;
 use tpu_parity::pjrt::*;
+use tpu_parity::tensor::ElementType::{F6E2M3FN, F6E3M2FN};
 use tpu_parity::tensor::{ElementType, Tensor};
 
 use crate::common::{as_f32s, client, f32s, load};
@@ -80,7 +81,7 @@ fn some_of(element_type: ElementType) -> Vec<u8> {
     let signed = element_type.is_signed_integer();
     match bits {
         _ if element_type == ElementType::Pred => (0..16).map(|i| i % 2).collect(),
-        2 | 4 => (0..16u8)
+        2 | 4 | 6 => (0..16u8)
             .map(|i| {
                 let (element, mask) = (i & ((1 << bits) - 1), (1u8 << bits) - 1);
                 match signed && element >> (bits - 1) == 1 {
@@ -99,28 +100,25 @@ fn every_element_type_goes_in_and_out_and_through_a_program(name: &str) {
     let client = client(name);
     let device = &client.devices().unwrap()[0];
     for element_type in ElementType::all() {
-        let tensor = Tensor::new(element_type, vec![2, 8], vec![0; 16 * element_type.bytes()]);
-        let tensor = match element_type {
-            ElementType::F6E2M3FN | ElementType::F6E3M2FN => {
-                let error = client
-                    .buffer_from_host(&tensor.unwrap(), device)
-                    .unwrap_err();
-                assert!(matches!(error, Error::NoBufferType(t) if t == element_type));
-                continue;
-            }
-            _ => Tensor::new(element_type, vec![2, 8], some_of(element_type)).unwrap(),
+        let tensor = Tensor::new(element_type, vec![2, 8], some_of(element_type)).unwrap();
+        let buffer = match client.buffer_from_host(&tensor, device) {
+            Err(Error::NoBufferType(F6E2M3FN | F6E3M2FN)) if name != "xla-cpu" => continue,
+            buffer => buffer.unwrap(),
         };
-        let buffer = client.buffer_from_host(&tensor, device).unwrap();
         assert_eq!(buffer.element_type().unwrap(), element_type);
         assert_eq!(buffer.dimensions().unwrap(), [2, 8]);
         assert_eq!(buffer.to_host().unwrap(), tensor, "{element_type}");
-        // On the device sub-byte elements are packed.
+        // On the device elements of 2 and 4 bits are packed.
         let size = match element_type {
-            ElementType::Pred => 16,
+            ElementType::Pred | F6E2M3FN | F6E3M2FN => 16,
             _ => 2 * element_type.bits(),
         };
         assert_eq!(buffer.on_device_size().unwrap(), size, "{element_type}");
 
+        if matches!(element_type, F6E2M3FN | F6E3M2FN) {
+            // XLA CPU 0.115 takes f6 buffers, and dies compiling programs of them.
+            continue;
+        }
         let t = element_type.mlir();
         let program = Program::mlir(&format!(
             "func.func @main(%a: tensor<2x8x{t}>) -> tensor<8x2x{t}> {{
