@@ -57,7 +57,8 @@ impl Page {
     }
 
     fn overview(&mut self, summary: &Summary<'_>) {
-        let mut table = self.table(&[
+        let with_skipped = summary.sections.iter().any(|s| s.totals.skipped > 0);
+        let mut header = vec![
             "target",
             "evidence",
             "cases",
@@ -65,7 +66,11 @@ impl Page {
             "pass rate",
             "w/o known",
             "unexpected",
-        ]);
+        ];
+        if with_skipped {
+            header.push("skipped");
+        }
+        let mut table = self.table(&header);
         let mut sections: Vec<&Section<'_>> = summary.sections.iter().collect();
         sections.sort_by(|a, b| {
             let rate = |s: &Section<'_>| s.totals.pass_rate().unwrap_or(1.0);
@@ -73,7 +78,7 @@ impl Page {
         });
         for section in sections {
             let unexpected: usize = section.unexpected.iter().map(|g| g.cases.len()).sum();
-            table.add_row(vec![
+            let mut row = vec![
                 text(&section.label),
                 text(section.evidence.as_str()),
                 number(section.totals.cases),
@@ -81,7 +86,11 @@ impl Page {
                 rate(&section.totals),
                 right(section.totals.percent_without_known()),
                 highlighted(unexpected, Color::Red),
-            ]);
+            ];
+            if with_skipped {
+                row.push(highlighted(section.totals.skipped, Color::Yellow));
+            }
+            table.add_row(row);
         }
         self.put(&table);
         self.lines(
@@ -136,6 +145,9 @@ impl Page {
             counts.fixed
         );
         self.lines(0, &headline);
+        if let Some(sentence) = section.self_reference_sentence() {
+            self.lines(0, &sentence);
+        }
         self.text.push_str("\nSuites, the worst first\n");
         let suites: Vec<&Group> = section.suites.iter().collect();
         self.groups("suite", &suites);
@@ -161,6 +173,12 @@ impl Page {
             section,
             VerdictKind::Flaky,
         );
+        self.passes(
+            "Newly skipped: passed in the baseline",
+            section,
+            VerdictKind::NewlySkipped,
+        );
+        self.skipped(section);
         self.text.push('\n');
     }
 
@@ -218,6 +236,20 @@ impl Page {
             }
         }
         self.more(verdicts.len(), CASES_SHOWN, "cases");
+    }
+
+    fn skipped(&mut self, section: &Section<'_>) {
+        if section.skipped.is_empty() {
+            return;
+        }
+        self.text.push('\n');
+        let title = format!("Skipped, by reason ({})", cases(section.totals.skipped));
+        self.lines(0, &title);
+        for group in section.skipped.iter().take(SHOWN) {
+            let reason = escape::shorten(&group.reason, MESSAGE);
+            self.lines(2, &format!("{}: {reason}", cases(group.cases.len())));
+        }
+        self.more(section.skipped.len(), SHOWN, "reasons");
     }
 
     fn foot(&mut self, summary: &Summary<'_>) {
