@@ -57,8 +57,7 @@ impl Page {
     }
 
     fn overview(&mut self, summary: &Summary<'_>) {
-        let with_skipped = summary.sections.iter().any(|s| s.totals.skipped > 0);
-        let mut header = vec![
+        let mut table = self.table(&[
             "target",
             "evidence",
             "cases",
@@ -66,11 +65,7 @@ impl Page {
             "pass rate",
             "w/o known",
             "unexpected",
-        ];
-        if with_skipped {
-            header.push("skipped");
-        }
-        let mut table = self.table(&header);
+        ]);
         let mut sections: Vec<&Section<'_>> = summary.sections.iter().collect();
         sections.sort_by(|a, b| {
             let rate = |s: &Section<'_>| s.totals.pass_rate().unwrap_or(1.0);
@@ -78,7 +73,7 @@ impl Page {
         });
         for section in sections {
             let unexpected: usize = section.unexpected.iter().map(|g| g.cases.len()).sum();
-            let mut row = vec![
+            table.add_row(vec![
                 text(&section.label),
                 text(section.evidence.as_str()),
                 number(section.totals.cases),
@@ -86,13 +81,15 @@ impl Page {
                 rate(&section.totals),
                 right(section.totals.percent_without_known()),
                 highlighted(unexpected, Color::Red),
-            ];
-            if with_skipped {
-                row.push(highlighted(section.totals.skipped, Color::Yellow));
-            }
-            table.add_row(row);
+            ]);
         }
         self.put(&table);
+        for section in &summary.sections {
+            if section.totals.skipped > 0 {
+                let skipped = cases(section.totals.skipped);
+                self.lines(0, &format!("skipped on {}: {skipped}", section.heading()));
+            }
+        }
         self.lines(
             0,
             "pass rate = pass / (cases − skipped); w/o known leaves expected failures out",
