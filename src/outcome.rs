@@ -68,6 +68,10 @@ pub struct Metrics {
     /// One per result of the program.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub comparisons: Vec<Comparison>,
+    /// The reference is the very same program, in the same types, from the very same plug-in (by SHA-256): a pass shows only
+    /// that the plug-in still does what it did.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub self_reference: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

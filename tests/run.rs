@@ -87,9 +87,12 @@ impl Finished {
 }
 
 fn run_cases(cases: Vec<Case>, options: &RunOptions) -> Finished {
+    run_plan(Plan::new(cases, vec![target(&hostile_plugin())]), options)
+}
+
+fn run_plan(plan: Plan, options: &RunOptions) -> Finished {
     let store = tempfile::tempdir().unwrap();
     let interrupt = Interrupt::default();
-    let plan = Plan::new(cases, vec![target(&hostile_plugin())]);
     let fleet = Fleet::start(&plan.targets, options, &interrupt)
         .unwrap()
         .unwrap();
@@ -339,6 +342,16 @@ fn workers_are_replaced_before_they_grow_old() {
             .iter()
             .all(|o| o.outcome == OutcomeKind::Pass)
     );
+}
+
+#[test]
+fn outcomes_say_where_the_plugin_was_compared_with_itself() {
+    let cases = vec![case("own", ""), case("other", "")];
+    let plan = Plan::new(cases, vec![target(&hostile_plugin())])
+        .with_self_references(|case, _| case.id.subject() == "own");
+    let finished = run_plan(plan, &options());
+    assert!(finished.get("own").metrics.self_reference);
+    assert!(!finished.get("other").metrics.self_reference);
 }
 
 #[test]

@@ -217,6 +217,23 @@ fn an_expected_failure_is_clean() {
 }
 
 #[test]
+fn cases_without_a_reference_are_counted_with_the_command_that_helps() {
+    let project = Project::new(&["", ""]);
+    let target = format!("plugin:{}", hostile_plugin().display());
+    let output = project.run(&["run", "hostile/**", "--target", &target]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "nothing ran\n{text}");
+    for line in [
+        "(evidence: hardware): all of its 2 cases are skipped",
+        "skipped, for want of a reference to compare with: 2 cases (2 outcomes); compute it with: tpu-parity reference \
+         generate 'hostile/op/f32/v00' 'hostile/op/f32/v01'",
+        "hostile/op/f32/v00: no reference",
+    ] {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
+}
+
+#[test]
 fn a_killed_supervisor_leaves_a_run_that_resume_finishes() {
     let project = Project::new(&["sleep"; 40]);
     let mut child = project.start_run(5);

@@ -1,13 +1,13 @@
 //! `tpu-parity run`: cases on targets, into the store.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use super::judged::{self, Tracker};
 use super::{CommandResult, Failure, Global, Verdict};
 use crate::case::{Case, CaseId};
-use crate::outcome::OutcomeKind;
+use crate::outcome::{Outcome, OutcomeKind, Stage};
 use crate::project::{Project, ProjectError};
 use crate::reference::ReferenceStore;
 use crate::run::{
@@ -22,10 +22,13 @@ use crate::track::{self, Judgement, VerdictKind};
 /// How many unexpected outcomes are shown per target.
 const EXAMPLES: usize = 10;
 
+/// How many cases a command that is suggested may name; for more it repeats the run's globs.
+const COMMAND_IDS: usize = 4;
+
 /// Run cases on targets.
 ///
 /// Each case runs in a worker process: a plug-in that aborts or hangs costs that case and no other. The exit code is 0 when
-/// every outcome is a pass or an expected failure, 1 otherwise, and 130 after Ctrl-C, which leaves a run that --resume
+/// every outcome is a pass or an expected failure and no target skipped all its cases, 1 otherwise, and 130 after Ctrl-C, which leaves a run that --resume
 /// finishes.
 #[derive(clap::Args, Debug)]
 pub struct Args {
@@ -101,6 +104,8 @@ pub fn run(global: &Global, args: &Args) -> CommandResult {
             "interrupted before the first case".to_owned(),
         ));
     };
+    let plan =
+        plan.with_self_references(|case, target| store.is_self_reference(&case.id, &target.sha256));
     let id = writer.record().id.clone();
     eprintln!("run {id}: {} outcomes to come", plan.len());
     let summary = execute(
@@ -297,6 +302,17 @@ fn conclude(
             lines.push(format!("  … and {} more", here.len() - EXAMPLES));
         }
     }
+    for section in judgement.nothing_ran() {
+        lines.push(format!(
+            "\nnothing ran on {} (evidence: {}): all of its {} are skipped",
+            section.target,
+            section.evidence,
+            track::cases(section.verdicts.len())
+        ));
+    }
+    if let Some(line) = without_reference(run) {
+        lines.push(format!("\n{line}"));
+    }
     lines.push(format!(
         "\nrun {}: {} outcomes in {:.1} s, {} known failures, {} unexpected\n",
         run.record.id,
@@ -305,12 +321,44 @@ fn conclude(
         judgement.of(VerdictKind::Known).count(),
         unexpected.len()
     ));
-    let verdict = if unexpected.is_empty() {
+    let verdict = if unexpected.is_empty() && judgement.nothing_ran().next().is_none() {
         Verdict::Clean
     } else {
         Verdict::Unexpected
     };
     (lines.join("\n"), verdict)
+}
+
+/// How many cases ran and could not be compared, and what to do about it.
+fn without_reference(run: &Run) -> Option<String> {
+    let skipped: Vec<&Outcome> = run
+        .outcomes
+        .iter()
+        .filter(|o| o.outcome == OutcomeKind::Skipped && o.stage == Stage::Compare)
+        .collect();
+    let ids: BTreeSet<&str> = skipped.iter().map(|o| o.case.as_str()).collect();
+    let first = skipped.first()?;
+    let globs: Vec<&str> = if ids.len() <= COMMAND_IDS {
+        ids.iter().copied().collect()
+    } else {
+        run.record.select.iter().map(String::as_str).collect()
+    };
+    let mut command = "tpu-parity reference generate".to_owned();
+    for glob in globs {
+        command.push_str(&format!(" '{glob}'"));
+    }
+    if ids.len() > COMMAND_IDS {
+        for glob in &run.record.exclude {
+            command.push_str(&format!(" --exclude '{glob}'"));
+        }
+    }
+    Some(format!(
+        "skipped, for want of a reference to compare with: {} ({} outcomes); compute it with: {command}\n  {}: {}",
+        track::cases(ids.len()),
+        track::thousands(skipped.len()),
+        first.case,
+        shortened(first.message.as_deref().unwrap_or("no reason given"))
+    ))
 }
 
 fn example(verdict: &track::Verdict) -> String {

@@ -211,9 +211,10 @@ fn lane(
         let Some((target, case)) = board.next() else {
             return;
         };
+        let self_reference = plan.is_self_reference(target, case);
         let (pool, case) = (&fleet.pools[target], &plan.cases[case]);
         let reference = pool.needs_reference().then(|| references(case));
-        let outcome = match pool.run(case, reference.as_ref(), interrupt) {
+        let mut outcome = match pool.run(case, reference.as_ref(), interrupt) {
             Ok(Some(outcome)) => outcome,
             Ok(None) => return,
             Err(error) => {
@@ -221,6 +222,7 @@ fn lane(
                 continue;
             }
         };
+        outcome.metrics.self_reference = self_reference;
         if let Err(error) = journal.append(&outcome) {
             return board.fail(error.into());
         }
