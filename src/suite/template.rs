@@ -54,7 +54,11 @@ pub fn environment<'source>(widened: bool) -> Environment<'source> {
     });
     env.add_function("pairs", |list: Value| pairs(&list));
     env.add_function("prod", |list: Value| {
-        Ok::<_, Error>(integers(&list)?.iter().product::<i64>())
+        let factors = integers(&list)?;
+        factors
+            .iter()
+            .try_fold(1i64, |product, factor| product.checked_mul(*factor))
+            .ok_or_else(|| invalid(format!("the product of {list} does not fit 64 bits")))
     });
     add_predicates(&mut env);
     env
