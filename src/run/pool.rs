@@ -169,7 +169,7 @@ impl Pool {
     }
 
     /// One attempt, for which a second worker may be needed: one that has served other cases may die of what those left
-    /// behind, a damaged heap above all, be it idle or in the middle of this case. That is not this case's fault, so its
+    /// behind, a damaged heap above all, idle or in the middle of this case, or freeze. That is not this case's fault, so its
     /// death decides nothing: the case is given to a worker that was started for it, and what comes of that is the attempt's
     /// outcome. A case that crashes by itself crashes there again and counts once; one that does not has the first death in
     /// its message. A hang is not tried again: it would cost the timeout twice.
@@ -205,7 +205,7 @@ impl Pool {
                 }
                 Served::Died { stage, message } => {
                     died_before = Some(format!(
-                        "decided in a fresh worker: in stage {stage}, one that had served {} other cases was {message}",
+                        "decided in a fresh worker: in stage {stage}, one that had served {} other cases ended: {message}",
                         worker.served
                     ));
                 }
@@ -220,7 +220,7 @@ impl Pool {
                 Served::NotTaken => {}
             }
         }
-        let message = "the worker died before it took the case up".to_owned();
+        let message = "the worker died or froze before it took the case up".to_owned();
         Ok(ended(OutcomeKind::Crash, Stage::Load, message))
     }
 

@@ -40,7 +40,7 @@ pub(super) enum Served {
         stage: Stage,
         message: String,
     },
-    /// The process was gone before it took the case up.
+    /// The process was gone before it took the case up, or did not take it up in time and was killed.
     NotTaken,
     TimedOut {
         stage: Stage,
@@ -141,9 +141,7 @@ impl Worker {
                 }
                 Next::TimedOut => {
                     self.process.kill();
-                    return Served::TimedOut {
-                        stage: taken.unwrap_or(Stage::Load),
-                    };
+                    return taken.map_or(Served::NotTaken, |stage| Served::TimedOut { stage });
                 }
                 Next::Stopped => return Served::Stopped,
             }

@@ -177,3 +177,26 @@ pub fn describe(error: &Error) -> (String, usize) {
     };
     (what, error.line().unwrap_or(1))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_product_that_does_not_fit_is_an_error() {
+        let render = |text: &str| environment(false).render_str(text, ());
+        assert_eq!(
+            render("{{ prod([4294967296, 2147483647]) }}").unwrap(),
+            "9223372032559808512"
+        );
+        assert_eq!(render("{{ prod([]) }}").unwrap(), "1");
+        let error = render("\n{{ prod([4294967296, 4294967296]) }}").unwrap_err();
+        assert_eq!(
+            describe(&error),
+            (
+                "the product of [4294967296, 4294967296] does not fit 64 bits".to_owned(),
+                2
+            )
+        );
+    }
+}
