@@ -154,7 +154,7 @@ impl Buffer {
                 args.dst_size,
             ));
         }
-        let mut data = vec![0u8; args.dst_size];
+        let mut data = raw::room(CALL, args.dst_size)?;
         if data.is_empty() {
             return Ok(data);
         }
