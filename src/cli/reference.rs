@@ -3,10 +3,11 @@
 use clap::Subcommand;
 use std::time::Duration;
 
-use super::{CommandResult, Failure, Verdict};
+use super::{CommandResult, Failure, Verdict, judged};
 use crate::case::Case;
 use crate::project::Project;
 use crate::reference::{self, Generator, ReferenceStore};
+use crate::report::escape;
 use crate::run::{Interrupt, PlannedTarget, Pool, RunOptions};
 use crate::suite;
 use crate::target::Target;
@@ -133,24 +134,26 @@ fn generate(selection: &Selection) -> CommandResult {
         session.store.remove(id);
     }
     session.store.save().map_err(Failure::harness)?;
+    let mut text = String::new();
     for unreferenced in &report.unreferenced {
-        println!(
-            "no reference  {}  {} at {}: {}",
+        text.push_str(&format!(
+            "no reference  {}  {} at {}: {}\n",
             unreferenced.id,
             unreferenced.why.outcome,
             unreferenced.why.stage,
-            unreferenced.why.message.as_deref().unwrap_or_default()
-        );
+            escape::line(unreferenced.why.message.as_deref().unwrap_or_default())
+        ));
     }
-    println!(
-        "{} references: {} new, {} changed, {} unchanged; {} of cases that are gone removed; {} cases without one",
+    text.push_str(&format!(
+        "{} references: {} new, {} changed, {} unchanged; {} of cases that are gone removed; {} cases without one\n",
         session.store.ids().count(),
         report.added,
         report.changed,
         report.unchanged,
         gone.len(),
         report.unreferenced.len()
-    );
+    ));
+    judged::print(&text)?;
     Ok(Verdict::Clean)
 }
 
@@ -172,16 +175,22 @@ fn verify(selection: &Selection) -> CommandResult {
     if report.interrupted {
         return Err(interrupted());
     }
+    let mut text = String::new();
     for finding in &report.findings {
-        println!("{}: {}", finding.id, finding.what);
+        text.push_str(&format!(
+            "{}: {}\n",
+            finding.id,
+            escape::line(&finding.what)
+        ));
     }
-    println!(
-        "{} references: {} identical, {} within the rounding of f64, {} that differ, are stale or are missing",
+    text.push_str(&format!(
+        "{} references: {} identical, {} within the rounding of f64, {} that differ, are stale or are missing\n",
         session.cases.len(),
         report.identical,
         report.within_rounding,
         report.findings.len()
-    );
+    ));
+    judged::print(&text)?;
     Ok(if report.findings.is_empty() {
         Verdict::Clean
     } else {

@@ -10,9 +10,10 @@ use crate::case::{Case, CaseId};
 use crate::outcome::{Outcome, OutcomeKind, Stage};
 use crate::project::{Project, ProjectError};
 use crate::reference::ReferenceStore;
+use crate::report::escape;
 use crate::run::{
     Fleet, Interrupt, Plan, PlannedTarget, Progress, RunError, RunOptions, Shard, Summary, execute,
-    shortened, summary_table,
+    summary_table,
 };
 use crate::store::{Environment, Run, RunRecord, RunWriter, StoreError};
 use crate::suite;
@@ -21,6 +22,8 @@ use crate::track::{self, Judgement, VerdictKind};
 
 /// How many unexpected outcomes are shown per target.
 const EXAMPLES: usize = 10;
+/// How many characters of a message are shown.
+const LONGEST_MESSAGE: usize = 160;
 
 /// How many cases a command that is suggested may name; for more it repeats the run's globs.
 const COMMAND_IDS: usize = 4;
@@ -125,7 +128,18 @@ pub fn run(global: &Global, args: &Args) -> CommandResult {
     let judgement = tracker.judge(&run, None);
     let (text, verdict) = conclude(&run, &judgement, &summary, args.strict);
     judged::print(&text)?;
-    Ok(verdict)
+    match summary.lost.into_iter().next() {
+        Some(lost) => {
+            let kept = format!(
+                "run {id} is complete, with errors for the cases that {} was lost for",
+                lost.target
+            );
+            Err(Failure::Harness(
+                anyhow::Error::new(RunError::from(lost)).context(kept),
+            ))
+        }
+        None => Ok(verdict),
+    }
 }
 
 fn create(
@@ -368,6 +382,6 @@ fn example(verdict: &track::Verdict) -> String {
         "  {} {outcome} {}: {}",
         verdict.kind,
         verdict.case,
-        shortened(message)
+        escape::shorten(&escape::line(message), LONGEST_MESSAGE)
     )
 }
