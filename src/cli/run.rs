@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::judged::{self, Tracker};
-use super::{CommandResult, Failure, Global, Verdict};
+use super::{CommandResult, Failure, Global, Verdict, positive_seconds};
 use crate::case::{Case, CaseId};
 use crate::outcome::OutcomeKind;
 use crate::project::{Project, ProjectError};
@@ -66,13 +66,6 @@ pub struct Args {
     /// Count a case that passes against an expectation as unexpected
     #[arg(long)]
     strict: bool,
-}
-
-fn positive_seconds(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(seconds) if seconds > 0.0 && seconds <= 1e6 => Ok(seconds),
-        _ => Err("not a number of seconds above 0".to_owned()),
-    }
 }
 
 /// What is about to run, and the run in the store if it exists already.
