@@ -27,3 +27,44 @@ pub fn is_known_unreferenced(expectations: &Expectations, id: &CaseId) -> bool {
                 .any(|kind| known.expects(kind))
         })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use rayon::prelude::*;
+
+    use super::*;
+    use crate::suite;
+
+    /// An edit of a suite without its references is found here, where no plug-in is needed.
+    #[test]
+    fn every_case_has_a_usable_reference_or_is_known_to_have_none() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let cases = suite::load(&root.join("suites")).unwrap();
+        let known = Expectations::load(&root.join("suites/expectations")).unwrap();
+        let store = ReferenceStore::open(&root.join("reference-outputs")).unwrap();
+        let refusals: Vec<String> = cases
+            .par_iter()
+            .filter_map(|case| match store.lookup(case) {
+                Ok(Lookup::Missing) if is_known_unreferenced(&known, &case.id) => None,
+                Ok(lookup) => lookup.usable(&case.id).err(),
+                Err(error) => Some(error.to_string()),
+            })
+            .collect();
+        assert!(
+            refusals.is_empty(),
+            "{} cases have no usable reference; run: tpu-parity reference generate\n{}",
+            refusals.len(),
+            refusals[..refusals.len().min(10)].join("\n")
+        );
+        let gone: Vec<_> = store
+            .ids()
+            .filter(|id| !cases.iter().any(|case| case.id == **id))
+            .collect();
+        assert!(
+            gone.is_empty(),
+            "references of cases that are gone: {gone:?}; run: tpu-parity reference generate"
+        );
+    }
+}
