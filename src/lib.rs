@@ -20,4 +20,5 @@ pub mod store;
 pub mod suite;
 pub mod target;
 pub mod tensor;
+mod text;
 pub mod track;

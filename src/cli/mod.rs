@@ -84,6 +84,14 @@ impl Failure {
     }
 }
 
+/// The value of `--timeout`.
+fn positive_seconds(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(seconds) if seconds > 0.0 && seconds <= 1e6 => Ok(seconds),
+        _ => Err("not a number of seconds above 0".to_owned()),
+    }
+}
+
 pub type CommandResult = Result<Verdict, Failure>;
 
 pub fn main() -> ExitCode {

@@ -3,14 +3,15 @@
 use clap::Subcommand;
 use std::time::Duration;
 
-use super::{CommandResult, Failure, Verdict, judged};
+use super::{CommandResult, Failure, Verdict, judged, positive_seconds};
 use crate::case::Case;
 use crate::project::Project;
-use crate::reference::{self, Generator, ReferenceStore};
+use crate::reference::{self, Generated, Generator, Left, ReferenceStore, Unreferenced};
 use crate::report::escape;
 use crate::run::{Interrupt, PlannedTarget, Pool, RunOptions};
 use crate::suite;
 use crate::target::Target;
+use crate::track::Expectations;
 
 /// Compute the references that cases are compared against, or check the stored ones
 #[derive(clap::Args)]
@@ -21,7 +22,8 @@ pub struct Args {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Compute the references of the selected cases in f64 on the pinned CPU plug-in, and store them with their provenance
+    /// Compute the references of the selected cases in f64 on the pinned CPU plug-in, and store them with their provenance;
+    /// exit 1 if one is lost, or cannot be computed and is no known failure of the `cpu` target
     Generate(Selection),
     /// Compute them again; exit 1 if any differs, is stale or is missing
     Verify(Selection),
@@ -39,13 +41,14 @@ struct Selection {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
     /// Seconds that one case may take
-    #[arg(long, value_name = "S", default_value_t = 60)]
-    timeout: u64,
+    #[arg(long, value_name = "SECONDS", default_value_t = 60.0, value_parser = positive_seconds)]
+    timeout: f64,
 }
 
 struct Session {
     all: Vec<Case>,
     cases: Vec<Case>,
+    known: Expectations,
     store: ReferenceStore,
     pool: Pool,
     generator: Generator,
@@ -61,6 +64,7 @@ impl Session {
         let all = suite::load(&project.suites()).map_err(Failure::wrong_use)?;
         let cases = suite::select(all.clone(), &selection.select, &selection.exclude)
             .map_err(Failure::wrong_use)?;
+        let known = Expectations::load(&project.expectations()).map_err(Failure::wrong_use)?;
         let store = ReferenceStore::open(&project.references()).map_err(Failure::wrong_use)?;
         let plugin = project.resolve(&Target::Cpu).map_err(Failure::harness)?;
         let version = plugin
@@ -74,7 +78,7 @@ impl Session {
             sha256: plugin.sha256.clone(),
         };
         let mut options = RunOptions::new(std::env::current_exe().map_err(Failure::harness)?);
-        options.timeout = Duration::from_secs(selection.timeout);
+        options.timeout = Duration::from_secs_f64(selection.timeout);
         if let Some(jobs) = selection.jobs {
             options.jobs = jobs.into();
         }
@@ -85,6 +89,7 @@ impl Session {
         Ok(pool.map(|pool| Self {
             all,
             cases,
+            known,
             store,
             pool,
             generator,
@@ -118,43 +123,63 @@ fn generate(selection: &Selection) -> CommandResult {
         session.jobs,
         &session.interrupt,
         &|| bar.inc(1),
-    )
-    .map_err(Failure::harness)?;
+    );
     bar.finish_and_clear();
     if report.interrupted {
         return Err(interrupted());
     }
-    let gone: Vec<_> = session
-        .store
-        .ids()
-        .filter(|id| !session.all.iter().any(|case| case.id == **id))
-        .cloned()
-        .collect();
-    for id in &gone {
-        session.store.remove(id);
-    }
+    let gone = session.store.remove_gone(&session.all);
     session.store.save().map_err(Failure::harness)?;
+    let is_known = |case: &Unreferenced| reference::is_known_unreferenced(&session.known, &case.id);
     let mut text = String::new();
-    for unreferenced in &report.unreferenced {
-        text.push_str(&format!(
-            "no reference  {}  {} at {}: {}\n",
-            unreferenced.id,
-            unreferenced.why.outcome,
-            unreferenced.why.stage,
-            escape::line(unreferenced.why.message.as_deref().unwrap_or_default())
-        ));
+    for case in &report.unreferenced {
+        text.push_str(&describe(case, is_known(case)));
     }
-    text.push_str(&format!(
-        "{} references: {} new, {} changed, {} unchanged; {} of cases that are gone removed; {} cases without one\n",
-        session.store.ids().count(),
+    text.push_str(&totals(session.store.ids().count(), &report, gone));
+    judged::print(&text)?;
+    if let Some(failure) = report.failure {
+        return Err(Failure::harness(failure));
+    }
+    if let Some(invalid) = report.invalid {
+        return Err(Failure::wrong_use(invalid));
+    }
+    let expected = |case: &Unreferenced| case.left != Left::Lost && is_known(case);
+    Ok(if report.unreferenced.iter().all(expected) {
+        Verdict::Clean
+    } else {
+        Verdict::Unexpected
+    })
+}
+
+fn describe(case: &Unreferenced, known: bool) -> String {
+    let left = match case.left {
+        Left::Kept => "reference kept",
+        Left::Lost => "reference lost",
+        Left::Nothing if known => "no reference, as known",
+        Left::Nothing => "no reference",
+    };
+    format!(
+        "{left}  {}  {} at {}: {}\n",
+        case.id,
+        case.why.outcome,
+        case.why.stage,
+        escape::line(case.why.message.as_deref().unwrap_or_default())
+    )
+}
+
+fn totals(stored: usize, report: &Generated, gone: usize) -> String {
+    let left = |left| report.unreferenced.iter().filter(move |c| c.left == left);
+    format!(
+        "{stored} references: {} new, {} changed, {} unchanged, {} kept that could not be computed again; \
+         {} of cases that are gone removed; {} cases without one, of which {} had one\n",
         report.added,
         report.changed,
         report.unchanged,
-        gone.len(),
-        report.unreferenced.len()
-    ));
-    judged::print(&text)?;
-    Ok(Verdict::Clean)
+        left(Left::Kept).count(),
+        gone,
+        left(Left::Nothing).count() + left(Left::Lost).count(),
+        left(Left::Lost).count()
+    )
 }
 
 fn verify(selection: &Selection) -> CommandResult {

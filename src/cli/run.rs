@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::judged::{self, Tracker};
-use super::{CommandResult, Failure, Global, Verdict};
+use super::{CommandResult, Failure, Global, Verdict, positive_seconds};
 use crate::case::{Case, CaseId};
 use crate::outcome::{Outcome, OutcomeKind, Stage};
 use crate::project::{Project, ProjectError};
@@ -72,13 +72,6 @@ pub struct Args {
     /// Count a case that passes against an expectation as unexpected
     #[arg(long)]
     strict: bool,
-}
-
-fn positive_seconds(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(seconds) if seconds > 0.0 && seconds <= 1e6 => Ok(seconds),
-        _ => Err("not a number of seconds above 0".to_owned()),
-    }
 }
 
 /// What is about to run, and the run in the store if it exists already.
@@ -371,8 +364,13 @@ fn without_reference(run: &Run) -> Option<String> {
         track::cases(ids.len()),
         track::thousands(skipped.len()),
         first.case,
-        shortened(first.message.as_deref().unwrap_or("no reason given"))
+        told(first.message.as_deref().unwrap_or("no reason given"))
     ))
+}
+
+/// A plug-in's words, in one short line that a terminal can take.
+fn told(message: &str) -> String {
+    escape::shorten(&escape::line(message), LONGEST_MESSAGE)
 }
 
 fn example(verdict: &track::Verdict) -> String {
@@ -382,6 +380,6 @@ fn example(verdict: &track::Verdict) -> String {
         "  {} {outcome} {}: {}",
         verdict.kind,
         verdict.case,
-        escape::shorten(&escape::line(message), LONGEST_MESSAGE)
+        told(message)
     )
 }

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use super::parse_error::parser_message;
 use super::protocol::Hello;
 use crate::case::Case;
 use crate::compare::{CompareError, Comparison, Numerics, ReferenceTensor, compare};
@@ -67,6 +68,15 @@ impl Stop {
             message: one_line(&error.to_string()),
             code: code.map(|code| code.to_string()),
         }
+    }
+
+    /// Of a program that does not even parse, the message says where it was declared: the mistake may lie there.
+    fn compile(case: &Case, error: &Error) -> Self {
+        let mut stop = Self::plugin(Stage::Compile, error);
+        if parser_message(&stop.message).is_some() {
+            stop.message = format!("{}: {}", case.origin, stop.message);
+        }
+        stop
     }
 }
 
@@ -231,7 +241,7 @@ fn aot_compile(
     let start = Instant::now();
     let executable = plugin
         .compile(topology, &program, &CompileOptions::default())
-        .map_err(|e| Stop::plugin(Stage::Compile, &e))?;
+        .map_err(|e| Stop::compile(case, &e))?;
     metrics.compile_ms = Some(milliseconds(start));
     measure(&executable, metrics);
     Ok(())
@@ -247,7 +257,7 @@ fn run(
     on_stage(Stage::Compile);
     let inputs = generate_inputs(case)?;
     let start = Instant::now();
-    let executable = compile_and_load(client, &case.program)?;
+    let executable = compile_and_load(client, case, &case.program)?;
     metrics.compile_ms = Some(milliseconds(start));
     on_stage(Stage::Run);
     let start = Instant::now();
@@ -257,10 +267,15 @@ fn run(
     Ok(results)
 }
 
-pub(super) fn compile_and_load(client: &Client, program: &str) -> Result<LoadedExecutable, Stop> {
+/// Compiles a program of the case: its own, or the one for its reference.
+pub(super) fn compile_and_load(
+    client: &Client,
+    case: &Case,
+    program: &str,
+) -> Result<LoadedExecutable, Stop> {
     client
         .compile(&Program::mlir(program), &CompileOptions::default())
-        .map_err(|e| Stop::plugin(Stage::Compile, &e))
+        .map_err(|e| Stop::compile(case, &e))
 }
 
 pub(super) fn generate_inputs(case: &Case) -> Result<Vec<Tensor>, Stop> {
