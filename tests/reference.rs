@@ -456,7 +456,7 @@ fn a_template_that_makes_invalid_stablehlo_is_named_with_its_line() {
         let first = "error: suites/s/f.toml:17: case s/negate/bf16/vector: the program is not valid StableHLO: -:2:";
         let line = said.stderr.lines().next().unwrap();
         assert!(
-            line.starts_with(&first)
+            line.starts_with(first)
                 && line.contains(complaint)
                 && line.contains("; correct the template"),
             "{}",
