@@ -35,7 +35,7 @@ mod tests {
         let text = "a = 1\nb = [1\n";
         let error = toml::from_str::<toml::Value>(text).unwrap_err();
         let (line, complaint) = toml_error(text, &error);
-        assert_eq!(line, 3, "{complaint}");
+        assert_eq!(line, 2, "{complaint}");
         assert!(!complaint.is_empty() && !complaint.contains('\n'));
     }
 }

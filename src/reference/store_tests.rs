@@ -124,7 +124,8 @@ fn a_missing_reference_names_the_remedy() {
 #[test]
 fn a_reference_of_another_case_is_stale() {
     let store = Folder::new().open();
-    let edits: [(fn(&mut Case), &str); 7] = [
+    type Edit = fn(&mut Case);
+    let edits: [(Edit, &str); 7] = [
         (|c| c.program.push(' '), "the program has changed"),
         (
             |c| c.reference_program = ReferenceProgram::Native,
