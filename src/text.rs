@@ -36,7 +36,7 @@ mod tests {
     fn lines_count_from_one() {
         let lines = Lines::new("a\nb\n\nc");
         for (offset, line) in [(0, 1), (1, 1), (2, 2), (4, 3), (5, 4), (99, 4)] {
-            assert_eq!(Lines::new(text).of(offset), line, "{offset}");
+            assert_eq!(lines.of(offset), line, "{offset}");
         }
     }
 
