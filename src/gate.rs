@@ -1,11 +1,14 @@
 //! The gate: whether a run may pass, judged through its expectations and a baseline, and a short list of what got worse.
 //!
-//! Unexpected, and so a failed gate: `regressed`, `new-failure`, `missing`. A strict gate also holds the expectations to
-//! what the run showed: `fixed`, and known failures whose `until` is reached, fail it. Everything else is a note.
+//! Unexpected, and so a failed gate: `regressed`, `new-failure`, `missing`, and a target on which nothing ran. A strict gate
+//! also holds the expectations to what the run showed: `fixed`, and known failures whose `until` is reached, fail it; and the
+//! run to what the baseline showed: `newly-skipped`, cases that are in the suites and were not planned, and targets that the
+//! run has not, fail it. Everything else is a note.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write;
 
+use crate::case::CaseId;
 use crate::outcome::OutcomeKind;
 use crate::report::escape;
 use crate::track::impact::STILL_FAILING;
@@ -24,6 +27,8 @@ pub struct Gate {
     pub strict: bool,
     /// What fails the gate, the worst kind first.
     pub unexpected: Vec<Verdict>,
+    /// What fails the gate and is no single case's verdict: a line each.
+    pub gaps: Vec<String>,
     /// What does not, and should be known.
     pub notes: Vec<String>,
 }
@@ -42,12 +47,13 @@ impl Gate {
             baseline: judgement.baseline.clone(),
             strict,
             unexpected,
+            gaps: gaps(judgement, strict),
             notes: notes(judgement, ledger, strict),
         }
     }
 
     pub fn passed(&self) -> bool {
-        self.unexpected.is_empty()
+        self.unexpected.is_empty() && self.gaps.is_empty()
     }
 
     /// For a terminal or a log; one line an item.
@@ -74,6 +80,12 @@ impl Gate {
                 writeln!(text, "  and {} more", cases(rest)).ok();
             }
         }
+        if !self.gaps.is_empty() {
+            writeln!(text, "not covered ({}):", thousands(self.gaps.len())).ok();
+        }
+        for gap in &self.gaps {
+            writeln!(text, "  {}", escape::line(gap)).ok();
+        }
         for note in &self.notes {
             writeln!(text, "note: {}", escape::line(note)).ok();
         }
@@ -83,7 +95,7 @@ impl Gate {
         };
         let strict = if self.strict { "strict gate" } else { "gate" };
         let run = &self.run;
-        match self.unexpected.len() {
+        match self.unexpected.len() + self.gaps.len() {
             0 => writeln!(
                 text,
                 "{strict} passed: run {run} {against}: nothing unexpected"
@@ -145,6 +157,51 @@ fn line(group: &[&Verdict]) -> String {
     escape::shorten(&escape::line(&text), 300)
 }
 
+/// What of the targets and cases is not covered, and must be.
+fn gaps(judgement: &Judgement, strict: bool) -> Vec<String> {
+    let mut gaps: Vec<String> = judgement
+        .nothing_ran()
+        .map(|section| {
+            let why = section.verdicts.iter().find_map(|v| v.message.as_deref());
+            let why = escape::shorten(&escape::line(why.unwrap_or("no reason given")), 200);
+            format!(
+                "nothing ran on {} (evidence: {}): all of its {} are skipped: {why}",
+                section.target,
+                section.evidence,
+                cases(section.verdicts.len())
+            )
+        })
+        .collect();
+    if strict {
+        gaps.extend(uncovered(judgement));
+    }
+    gaps
+}
+
+/// What the baseline covers, the suites still have, and the run leaves out.
+fn uncovered(judgement: &Judgement) -> Vec<String> {
+    let mut lines: Vec<String> = judgement
+        .removed_targets
+        .iter()
+        .map(|target| format!("target {target} of the baseline is not in this run"))
+        .collect();
+    let mut by_target: BTreeMap<&str, Vec<&CaseId>> = BTreeMap::new();
+    for (target, case) in &judgement.unplanned {
+        by_target.entry(target).or_default().push(case);
+    }
+    lines.extend(by_target.into_iter().map(|(target, missing)| {
+        let more = match missing.len() - 1 {
+            0 => String::new(),
+            n => format!(" and {} more", thousands(n)),
+        };
+        format!(
+            "{}{more} of the baseline not planned on {target}, and still in the suites",
+            missing[0]
+        )
+    }));
+    lines
+}
+
 fn notes(judgement: &Judgement, ledger: &IssueLedger, strict: bool) -> Vec<String> {
     let mut notes = Vec::new();
     let count = |what: &dyn Fn(&&Verdict) -> bool| judgement.verdicts.iter().filter(what).count();
@@ -167,32 +224,22 @@ fn notes(judgement: &Judgement, ledger: &IssueLedger, strict: bool) -> Vec<Strin
         count(&|v| v.kind == VerdictKind::Known && v.expectation.is_none()),
         "failed as in the baseline, without an expectation (untracked)",
     );
-    note(
-        count(&|v| {
-            v.outcome == Some(OutcomeKind::Skipped) && v.baseline == Some(OutcomeKind::Pass)
-        }),
-        "skipped here, passed in the baseline",
-    );
+    if !strict {
+        note(
+            count(&|v| v.kind == VerdictKind::NewlySkipped),
+            "skipped here, passed in the baseline (newly-skipped); --strict fails on it",
+        );
+    }
     note(
         judgement.removed.len(),
-        "of the baseline not planned in this run",
+        "of the baseline no longer in the suites",
     );
-    for section in judgement.sections() {
-        let skipped = |v: &&Verdict| v.outcome == Some(OutcomeKind::Skipped);
-        if section.verdicts.iter().all(skipped) {
-            notes.push(format!(
-                "nothing ran on {}: all of its {} are skipped",
-                section.target,
-                cases(section.verdicts.len())
-            ));
-        }
-    }
-    for target in &judgement.removed_targets {
-        notes.push(format!(
-            "target {target} of the baseline is not in this run"
-        ));
-    }
     if !strict {
+        notes.extend(
+            uncovered(judgement)
+                .into_iter()
+                .map(|line| format!("{line}; --strict fails on it")),
+        );
         notes.extend(entries(judgement, |v| v.overdue).map(|entry| {
             let until = entry
                 .until
@@ -255,7 +302,9 @@ pub fn still_failing<'a>(
 mod tests {
     use super::*;
     use crate::outcome::OutcomeKind::{Crash, Error, Pass, Skipped};
-    use crate::track::fixtures::{expect, expectations, ledger, outcome_with, single};
+    use crate::track::fixtures::{
+        expect, expectations, ledger, outcome_with, run as new_run, single,
+    };
     use crate::track::{Expectations, judge};
 
     const CASE: &str = "s/a/x";
@@ -285,7 +334,8 @@ mod tests {
             (Some(Error), Some(Pass), &error, true, true),
             (Some(Crash), Some(Error), &error, false, false),
             (Some(Pass), Some(Error), &error, true, false),
-            (Some(Skipped), Some(Pass), &none, true, true),
+            (Some(Skipped), Some(Pass), &none, false, false),
+            (Some(Skipped), None, &none, false, false),
         ] {
             assert_eq!(
                 gate(now, before, known, false).passed(),
@@ -311,6 +361,75 @@ mod tests {
                 .contains("`until` libtpu >= 0.0.50 is reached, and its cases still fail")
         );
         assert!(!gate(Some(Error), None, &known, true).passed());
+    }
+
+    #[test]
+    fn a_case_that_is_newly_skipped_fails_a_strict_gate_and_is_noted_by_another() {
+        let pair = |second| {
+            let mut run = new_run("r", &["aot-v6e"], &[CASE, "s/a/y"]);
+            outcome_with(&mut run, "aot-v6e", CASE, Pass, "");
+            outcome_with(&mut run, "aot-v6e", "s/a/y", second, "stale reference");
+            run
+        };
+        let judgement = judge(&pair(Skipped), &Expectations::default(), Some(&pair(Pass)));
+        let loose = Gate::new("r", &judgement, &ledger(), false);
+        assert!(loose.passed());
+        let note = "note: 1 case skipped here, passed in the baseline (newly-skipped); --strict fails on it";
+        assert!(loose.render().contains(note), "{}", loose.render());
+        let strict = Gate::new("r", &judgement, &ledger(), true);
+        assert!(!strict.passed());
+        assert!(
+            strict.render().contains(
+                "newly-skipped (1):\n  s/a/y [skipped] on aot-v6e (evidence: compile) at compile: was pass in the baseline: stale reference"
+            ),
+            "{}",
+            strict.render()
+        );
+    }
+
+    #[test]
+    fn a_target_on_which_nothing_ran_fails_every_gate() {
+        let gate = gate(Some(Skipped), None, &Expectations::default(), false);
+        let text = gate.render();
+        assert!(
+            text.contains("not covered (1):\n  nothing ran on aot-v6e (evidence: compile): all of its 1 case are skipped: "),
+            "{text}"
+        );
+        assert!(
+            text.contains("FAILED") && text.contains("1 unexpected"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_strict_gate_fails_on_what_was_left_out_and_is_still_there() {
+        let mut baseline = new_run("b", &["aot-v6e", "cpu"], &[CASE, "s/a/y", "s/a/z"]);
+        let mut run = new_run("r", &["aot-v6e"], &[CASE]);
+        for case in [CASE, "s/a/y", "s/a/z"] {
+            outcome_with(&mut baseline, "aot-v6e", case, Pass, "");
+            outcome_with(&mut baseline, "cpu", case, Pass, "");
+        }
+        outcome_with(&mut run, "aot-v6e", CASE, Pass, "");
+        let mut judgement = judge(&run, &Expectations::default(), Some(&baseline));
+        judgement.know_suites(&[CASE.parse().unwrap(), "s/a/y".parse().unwrap()]);
+        let loose = Gate::new("r", &judgement, &ledger(), false);
+        assert!(loose.passed(), "{}", loose.render());
+        let strict = Gate::new("r", &judgement, &ledger(), true);
+        let text = strict.render();
+        assert!(!strict.passed());
+        for line in [
+            "not covered (2):",
+            "  target cpu of the baseline is not in this run",
+            "  s/a/y of the baseline not planned on aot-v6e, and still in the suites",
+            "note: 1 case of the baseline no longer in the suites",
+        ] {
+            assert!(text.contains(line), "{text}");
+        }
+        // What the suites no longer have is no gap.
+        let mut gone = judge(&run, &Expectations::default(), Some(&baseline));
+        gone.removed_targets.clear();
+        gone.know_suites(&[CASE.parse().unwrap()]);
+        assert!(Gate::new("r", &gone, &ledger(), true).passed());
     }
 
     #[test]

@@ -9,6 +9,7 @@ pub mod cli;
 pub mod compare;
 pub mod doctor;
 pub mod gate;
+mod line;
 pub mod outcome;
 pub mod pjrt;
 pub mod project;

@@ -42,7 +42,7 @@ mod tests {
 
     #[test]
     fn a_toml_error_is_a_line_and_one_line() {
-        let text = "a = 1\nb = [1\n";
+        let text = "a = 1\nb = = 1\n";
         let error = toml::from_str::<toml::Value>(text).unwrap_err();
         let (line, complaint) = toml_error(text, &error);
         assert_eq!(line, 2, "{complaint}");

@@ -4,7 +4,7 @@ use super::judged::{Tracker, print};
 use super::{CommandResult, Global, Verdict};
 use crate::gate::Gate;
 
-/// Fail (exit code 1) if a run has a regression, a new failure or a missing case.
+/// Fail (exit code 1) if a run has a regression, a new failure or a missing case, or if nothing ran on a target.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// The run to compare with: an id, a label, a path, latest or latest~N. Without one, failures are held against the
@@ -14,7 +14,8 @@ pub struct Args {
     /// The run to judge
     #[arg(long, value_name = "RUN", default_value = "latest")]
     run: String,
-    /// Fail also if a case passes against its expectation, or fails after its expectation's `until`
+    /// Fail also if a case passes against its expectation, fails after its expectation's `until`, or passed in the baseline
+    /// and is skipped now or not planned though the suites have it, and if a target of the baseline is not in the run
     #[arg(long)]
     strict: bool,
 }

@@ -46,12 +46,13 @@ impl Tracker {
         }
     }
 
-    /// Judges a run. Which expectations are unused is decided by the suites, where they can be loaded.
+    /// Judges a run. The suites, where they can be loaded, decide which expectations are unused and which cases are gone.
     pub fn judge(&self, run: &Run, baseline: Option<&Run>) -> Judgement {
         let mut judgement = judge(run, &self.expectations, baseline);
         if let Ok(cases) = suite::load(&self.project.suites()) {
             let ids: Vec<_> = cases.into_iter().map(|case| case.id).collect();
             judgement.unused = self.expectations.unused(&ids);
+            judgement.know_suites(&ids);
         }
         judgement
     }

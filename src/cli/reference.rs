@@ -3,10 +3,11 @@
 use clap::Subcommand;
 use std::time::Duration;
 
-use super::{CommandResult, Failure, Verdict, positive_seconds};
+use super::{CommandResult, Failure, Verdict, judged, positive_seconds};
 use crate::case::Case;
 use crate::project::Project;
 use crate::reference::{self, Generated, Generator, Left, ReferenceStore, Unreferenced};
+use crate::report::escape;
 use crate::run::{Interrupt, PlannedTarget, Pool, RunOptions};
 use crate::suite;
 use crate::target::Target;
@@ -130,10 +131,12 @@ fn generate(selection: &Selection) -> CommandResult {
     let gone = session.store.remove_gone(&session.all);
     session.store.save().map_err(Failure::harness)?;
     let is_known = |case: &Unreferenced| reference::is_known_unreferenced(&session.known, &case.id);
+    let mut text = String::new();
     for case in &report.unreferenced {
-        println!("{}", describe(case, is_known(case)));
+        text.push_str(&describe(case, is_known(case)));
     }
-    println!("{}", totals(session.store.ids().count(), &report, gone));
+    text.push_str(&totals(session.store.ids().count(), &report, gone));
+    judged::print(&text)?;
     if let Some(failure) = report.failure {
         return Err(Failure::harness(failure));
     }
@@ -156,11 +159,11 @@ fn describe(case: &Unreferenced, known: bool) -> String {
         Left::Nothing => "no reference",
     };
     format!(
-        "{left}  {}  {} at {}: {}",
+        "{left}  {}  {} at {}: {}\n",
         case.id,
         case.why.outcome,
         case.why.stage,
-        case.why.message.as_deref().unwrap_or_default()
+        escape::line(case.why.message.as_deref().unwrap_or_default())
     )
 }
 
@@ -168,7 +171,7 @@ fn totals(stored: usize, report: &Generated, gone: usize) -> String {
     let left = |left| report.unreferenced.iter().filter(move |c| c.left == left);
     format!(
         "{stored} references: {} new, {} changed, {} unchanged, {} kept that could not be computed again; \
-         {} of cases that are gone removed; {} cases without one, of which {} had one",
+         {} of cases that are gone removed; {} cases without one, of which {} had one\n",
         report.added,
         report.changed,
         report.unchanged,
@@ -197,16 +200,22 @@ fn verify(selection: &Selection) -> CommandResult {
     if report.interrupted {
         return Err(interrupted());
     }
+    let mut text = String::new();
     for finding in &report.findings {
-        println!("{}: {}", finding.id, finding.what);
+        text.push_str(&format!(
+            "{}: {}\n",
+            finding.id,
+            escape::line(&finding.what)
+        ));
     }
-    println!(
-        "{} references: {} identical, {} within the rounding of f64, {} that differ, are stale or are missing",
+    text.push_str(&format!(
+        "{} references: {} identical, {} within the rounding of f64, {} that differ, are stale or are missing\n",
         session.cases.len(),
         report.identical,
         report.within_rounding,
         report.findings.len()
-    );
+    ));
+    judged::print(&text)?;
     Ok(if report.findings.is_empty() {
         Verdict::Clean
     } else {

@@ -1,18 +1,19 @@
 //! `tpu-parity run`: cases on targets, into the store.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use super::judged::{self, Tracker};
 use super::{CommandResult, Failure, Global, Verdict, positive_seconds};
 use crate::case::{Case, CaseId};
-use crate::outcome::OutcomeKind;
+use crate::outcome::{Outcome, OutcomeKind, Stage};
 use crate::project::{Project, ProjectError};
 use crate::reference::ReferenceStore;
+use crate::report::escape;
 use crate::run::{
     Fleet, Interrupt, Plan, PlannedTarget, Progress, RunError, RunOptions, Shard, Summary, execute,
-    shortened, summary_table,
+    summary_table,
 };
 use crate::store::{Environment, Run, RunRecord, RunWriter, StoreError};
 use crate::suite;
@@ -21,11 +22,16 @@ use crate::track::{self, Judgement, VerdictKind};
 
 /// How many unexpected outcomes are shown per target.
 const EXAMPLES: usize = 10;
+/// How many characters of a message are shown.
+const LONGEST_MESSAGE: usize = 160;
+
+/// How many cases a command that is suggested may name; for more it repeats the run's globs.
+const COMMAND_IDS: usize = 4;
 
 /// Run cases on targets.
 ///
 /// Each case runs in a worker process: a plug-in that aborts or hangs costs that case and no other. The exit code is 0 when
-/// every outcome is a pass or an expected failure, 1 otherwise, and 130 after Ctrl-C, which leaves a run that --resume
+/// every outcome is a pass or an expected failure and no target skipped all its cases, 1 otherwise, and 130 after Ctrl-C, which leaves a run that --resume
 /// finishes.
 #[derive(clap::Args, Debug)]
 pub struct Args {
@@ -94,6 +100,8 @@ pub fn run(global: &Global, args: &Args) -> CommandResult {
             "interrupted before the first case".to_owned(),
         ));
     };
+    let plan =
+        plan.with_self_references(|case, target| store.is_self_reference(&case.id, &target.sha256));
     let id = writer.record().id.clone();
     eprintln!("run {id}: {} outcomes to come", plan.len());
     let summary = execute(
@@ -113,7 +121,18 @@ pub fn run(global: &Global, args: &Args) -> CommandResult {
     let judgement = tracker.judge(&run, None);
     let (text, verdict) = conclude(&run, &judgement, &summary, args.strict);
     judged::print(&text)?;
-    Ok(verdict)
+    match summary.lost.into_iter().next() {
+        Some(lost) => {
+            let kept = format!(
+                "run {id} is complete, with errors for the cases that {} was lost for",
+                lost.target
+            );
+            Err(Failure::Harness(
+                anyhow::Error::new(RunError::from(lost)).context(kept),
+            ))
+        }
+        None => Ok(verdict),
+    }
 }
 
 fn create(
@@ -290,6 +309,17 @@ fn conclude(
             lines.push(format!("  … and {} more", here.len() - EXAMPLES));
         }
     }
+    for section in judgement.nothing_ran() {
+        lines.push(format!(
+            "\nnothing ran on {} (evidence: {}): all of its {} are skipped",
+            section.target,
+            section.evidence,
+            track::cases(section.verdicts.len())
+        ));
+    }
+    if let Some(line) = without_reference(run) {
+        lines.push(format!("\n{line}"));
+    }
     lines.push(format!(
         "\nrun {}: {} outcomes in {:.1} s, {} known failures, {} unexpected\n",
         run.record.id,
@@ -298,12 +328,49 @@ fn conclude(
         judgement.of(VerdictKind::Known).count(),
         unexpected.len()
     ));
-    let verdict = if unexpected.is_empty() {
+    let verdict = if unexpected.is_empty() && judgement.nothing_ran().next().is_none() {
         Verdict::Clean
     } else {
         Verdict::Unexpected
     };
     (lines.join("\n"), verdict)
+}
+
+/// How many cases ran and could not be compared, and what to do about it.
+fn without_reference(run: &Run) -> Option<String> {
+    let skipped: Vec<&Outcome> = run
+        .outcomes
+        .iter()
+        .filter(|o| o.outcome == OutcomeKind::Skipped && o.stage == Stage::Compare)
+        .collect();
+    let ids: BTreeSet<&str> = skipped.iter().map(|o| o.case.as_str()).collect();
+    let first = skipped.first()?;
+    let globs: Vec<&str> = if ids.len() <= COMMAND_IDS {
+        ids.iter().copied().collect()
+    } else {
+        run.record.select.iter().map(String::as_str).collect()
+    };
+    let mut command = "tpu-parity reference generate".to_owned();
+    for glob in globs {
+        command.push_str(&format!(" '{glob}'"));
+    }
+    if ids.len() > COMMAND_IDS {
+        for glob in &run.record.exclude {
+            command.push_str(&format!(" --exclude '{glob}'"));
+        }
+    }
+    Some(format!(
+        "skipped, for want of a reference to compare with: {} ({} outcomes); compute it with: {command}\n  {}: {}",
+        track::cases(ids.len()),
+        track::thousands(skipped.len()),
+        first.case,
+        told(first.message.as_deref().unwrap_or("no reason given"))
+    ))
+}
+
+/// A plug-in's words, in one short line that a terminal can take.
+fn told(message: &str) -> String {
+    escape::shorten(&escape::line(message), LONGEST_MESSAGE)
 }
 
 fn example(verdict: &track::Verdict) -> String {
@@ -313,6 +380,6 @@ fn example(verdict: &track::Verdict) -> String {
         "  {} {outcome} {}: {}",
         verdict.kind,
         verdict.case,
-        shortened(message)
+        told(message)
     )
 }

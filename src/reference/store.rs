@@ -237,6 +237,17 @@ impl ReferenceStore {
         Ok(Lookup::Found(outputs))
     }
 
+    /// Whether the reference of a case was computed by the plug-in of this SHA-256 from the very program of the case, in the
+    /// very same types: the case is one of integers, of f64 or of a native reference. Then a pass on that plug-in shows only
+    /// that it still does what it did.
+    pub fn is_self_reference(&self, id: &CaseId, plugin_sha256: &str) -> bool {
+        self.records.get(id).is_some_and(|record| {
+            let provenance = &record.provenance;
+            provenance.program == provenance.reference_program
+                && provenance.plugin.sha256 == plugin_sha256
+        })
+    }
+
     /// As [`Self::lookup`], in the form that a run takes: why there is no usable reference is the reason to skip the case.
     pub fn reference(&self, case: &Case) -> Result<Vec<ReferenceTensor>, String> {
         self.lookup(case)
@@ -417,3 +428,29 @@ fn change(provenance: &Provenance, case: &Case) -> Result<Option<String>, Refere
 #[cfg(test)]
 #[path = "store_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+mod self_reference_tests {
+    use super::*;
+
+    #[test]
+    fn a_plugin_refers_to_itself_where_it_computed_the_same_program() {
+        let root = tempfile::tempdir().unwrap();
+        let line = |id: &str, reference_program: &str| {
+            format!(
+                "{{\"id\":\"{id}\",\"schema\":\"{SCHEMA}\",\"provenance\":{{\"plugin\":{{\"name\":\"p\",\"version\":\"1\",\
+                 \"sha256\":\"aa\"}},\"program\":\"11\",\"reference_program\":\"{reference_program}\",\"seed\":1,\"inputs\":[],\
+                 \"date\":\"2026-11-30\"}},\"outputs\":[]}}\n"
+            )
+        };
+        let text = line("s/add/i32", "11") + &line("s/add/bf16", "22");
+        fs::create_dir(root.path().join("s")).unwrap();
+        fs::write(root.path().join("s/add.jsonl"), text).unwrap();
+        let store = ReferenceStore::open(root.path()).unwrap();
+        let is_self = |id: &str, sha256| store.is_self_reference(&id.parse().unwrap(), sha256);
+        assert!(is_self("s/add/i32", "aa"));
+        assert!(!is_self("s/add/i32", "bb"), "another plug-in");
+        assert!(!is_self("s/add/bf16", "aa"), "a widened program");
+        assert!(!is_self("s/none/i32", "aa"), "no reference");
+    }
+}

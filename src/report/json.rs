@@ -61,9 +61,21 @@ struct TargetPart<'a> {
     evidence: Evidence,
     #[serde(flatten)]
     figures: Figures,
+    /// Passes that compare the plug-in with itself: they show only that it still does what it did. Of hardware evidence alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    self_reference_passes: Option<usize>,
     verdicts: &'a BTreeMap<VerdictKind, usize>,
+    /// The skipped cases by reason.
+    skipped: Vec<SkippedPart<'a>>,
     suites: Vec<GroupPart<'a>>,
     subjects: Vec<GroupPart<'a>>,
+}
+
+#[derive(Serialize)]
+struct SkippedPart<'a> {
+    /// The id of the case stands in it as `CASE`.
+    reason: &'a str,
+    cases: &'a [&'a CaseId],
 }
 
 #[derive(Serialize)]
@@ -90,6 +102,8 @@ struct Verdicts<'a> {
     new_failure: Vec<Entry<'a>>,
     missing: Vec<Entry<'a>>,
     fixed: Vec<Entry<'a>>,
+    #[serde(rename = "newly-skipped")]
+    newly_skipped: Vec<Entry<'a>>,
     flaky: Vec<Entry<'a>>,
     known: Vec<Known<'a>>,
     /// Expectations that match no case.
@@ -168,7 +182,17 @@ fn target<'a>(section: &'a Section<'_>) -> TargetPart<'a> {
         target: &section.label,
         evidence: section.evidence,
         figures: Figures::of(section.totals),
+        self_reference_passes: (section.evidence == Evidence::Hardware)
+            .then_some(section.self_references),
         verdicts: &section.kinds,
+        skipped: section
+            .skipped
+            .iter()
+            .map(|group| SkippedPart {
+                reason: &group.reason,
+                cases: &group.cases,
+            })
+            .collect(),
         suites: section.suites.iter().map(group).collect(),
         subjects: section.subjects.iter().map(group).collect(),
     }
@@ -205,6 +229,7 @@ fn verdicts<'a>(summary: &'a Summary<'_>) -> Verdicts<'a> {
         new_failure: of(VerdictKind::NewFailure),
         missing: of(VerdictKind::Missing),
         fixed: of(VerdictKind::Fixed),
+        newly_skipped: of(VerdictKind::NewlySkipped),
         flaky: of(VerdictKind::Flaky),
         known: summary
             .sections

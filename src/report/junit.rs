@@ -94,7 +94,9 @@ fn status(verdict: &Verdict, summary: &Summary<'_>) -> TestCaseStatus {
             message.as_deref().unwrap_or("no reason given"),
             None,
         ),
-        VerdictKind::Fixed | VerdictKind::New | VerdictKind::Ok => TestCaseStatus::success(),
+        VerdictKind::Fixed | VerdictKind::NewlySkipped | VerdictKind::New | VerdictKind::Ok => {
+            TestCaseStatus::success()
+        }
     }
 }
 

@@ -5,9 +5,19 @@ use std::fmt::Write;
 
 use super::summary::{FailureGroup, Group, Section, Summary, columns};
 use super::terminal::{failure_title, known_reason};
-use crate::outcome::OutcomeKind;
 use crate::report::escape::{markdown_code, markdown_text, shorten};
-use crate::track::{IssueRef, IssueState, Totals, VerdictKind, cases, thousands};
+use crate::track::{Totals, VerdictKind, cases, thousands};
+use tail::issue_link;
+
+macro_rules! put {
+    ($page:expr, $($arg:tt)*) => {
+        // Writing to a String does not fail.
+        writeln!($page.text, $($arg)*).ok()
+    };
+}
+
+mod across;
+mod tail;
 
 /// A report stays below this many bytes: long lists are cut until it does.
 pub const SIZE_LIMIT: usize = 300_000;
@@ -57,6 +67,8 @@ fn page(summary: &Summary<'_>, limits: Limits) -> String {
     page.head(summary);
     page.overview(summary);
     page.unexpected(summary);
+    page.matrix(summary);
+    page.differences(summary);
     for section in &summary.sections {
         page.section(section);
     }
@@ -68,13 +80,6 @@ fn page(summary: &Summary<'_>, limits: Limits) -> String {
 struct Page {
     text: String,
     limits: Limits,
-}
-
-macro_rules! put {
-    ($page:expr, $($arg:tt)*) => {
-        // Writing to a String does not fail.
-        writeln!($page.text, $($arg)*).ok()
-    };
 }
 
 impl Page {
@@ -203,6 +208,9 @@ impl Page {
             section.totals.sentence(),
             section.totals.percent_without_known()
         );
+        if let Some(sentence) = section.self_reference_sentence() {
+            put!(self, "{sentence}.\n");
+        }
         put!(self, "### Suites\n");
         self.groups("suite", &section.suites.iter().collect::<Vec<_>>());
         let failing: Vec<&Group> = section.subjects.iter().filter(|g| !g.passes()).collect();
@@ -236,6 +244,11 @@ impl Page {
             "Flaky: passed only at a later attempt",
             section,
             VerdictKind::Flaky,
+        );
+        self.passes(
+            "Newly skipped: passed in the baseline",
+            section,
+            VerdictKind::NewlySkipped,
         );
         self.skipped(section);
     }
@@ -323,131 +336,22 @@ impl Page {
     }
 
     fn skipped(&mut self, section: &Section<'_>) {
-        let mut reasons = std::collections::BTreeMap::<String, Vec<&str>>::new();
-        for verdict in section
-            .verdicts
-            .iter()
-            .filter(|v| v.outcome == Some(OutcomeKind::Skipped))
-        {
-            let reason = verdict
-                .message
-                .as_deref()
-                .map_or("no reason given".to_owned(), super::summary::clean);
-            reasons
-                .entry(reason)
-                .or_default()
-                .push(verdict.case.as_str());
-        }
-        if reasons.is_empty() {
+        if section.skipped.is_empty() {
             return;
         }
-        put!(self, "### Skipped\n");
-        for (reason, ids) in reasons.iter().take(self.limits.groups) {
+        put!(self, "### Skipped, by reason\n");
+        for group in section.skipped.iter().take(self.limits.groups) {
+            let ids: Vec<&str> = group.cases.iter().map(|case| case.as_str()).collect();
             put!(
                 self,
                 "- {}: {}",
                 cases(ids.len()),
-                markdown_code(&shorten(reason, self.limits.message))
+                markdown_code(&shorten(&group.reason, self.limits.message))
             );
-            self.cases(ids);
+            self.cases(&ids);
         }
-        self.more(reasons.len(), self.limits.groups, "reasons");
+        self.more(section.skipped.len(), self.limits.groups, "reasons");
         put!(self, "");
-    }
-
-    fn issues(&mut self, summary: &Summary<'_>) {
-        let counts = summary.issues.counts;
-        put!(self, "## Issues\n");
-        put!(
-            self,
-            "{} reported, {} fixed, {} open, {} declined; untracked expectations: {}.\n",
-            counts.reported,
-            counts.fixed,
-            counts.open,
-            counts.declined,
-            summary.issues.untracked.len()
-        );
-        if !summary.issues.issues.is_empty() {
-            put!(self, "| issue | state | title | blocks |");
-            put!(self, "|---|---|---|---|");
-        }
-        for impact in summary.issues.issues.iter().take(self.limits.groups) {
-            let blocks: Vec<String> = impact
-                .blocks
-                .iter()
-                .map(|b| {
-                    format!(
-                        "{} on {} (evidence: {})",
-                        cases(b.cases.len()),
-                        markdown_text(&b.target),
-                        b.evidence
-                    )
-                })
-                .collect();
-            let state = if impact.fixed_upstream_still_failing {
-                crate::track::impact::STILL_FAILING
-            } else {
-                impact.issue.state.as_str()
-            };
-            put!(
-                self,
-                "| {} | {state} | {} | {} |",
-                issue_link(&impact.issue.id, None),
-                markdown_text(&shorten(&impact.issue.title, self.limits.message)),
-                blocks.join("; ")
-            );
-        }
-        put!(self, "");
-        self.more(summary.issues.issues.len(), self.limits.groups, "issues");
-        let unused = &summary.judgement.unused;
-        if !unused.is_empty() {
-            put!(self, "Expectations that match no case:\n");
-            for &index in unused.iter().take(self.limits.groups) {
-                let entry = &summary.judgement.expectations[index];
-                put!(
-                    self,
-                    "- {}: {}",
-                    markdown_text(&entry.place()),
-                    markdown_code(&entry.cases)
-                );
-            }
-            self.more(unused.len(), self.limits.groups, "entries");
-            put!(self, "");
-        }
-    }
-
-    fn environment(&mut self, summary: &Summary<'_>) {
-        let environment = &summary.record.environment;
-        put!(self, "## Environment\n");
-        put!(
-            self,
-            "tpu-parity {}, {}, {} ({} cores).\n",
-            markdown_text(&environment.tool_version),
-            markdown_text(&environment.os),
-            markdown_text(&environment.cpu),
-            environment.cores
-        );
-        put!(
-            self,
-            "| target | plug-in | version | PJRT C API | StableHLO | platform | SHA-256 |"
-        );
-        put!(self, "|---|---|---|---|---|---|---|");
-        for plugin in &summary.plugins {
-            put!(
-                self,
-                "| {} | {} | {} | {} | {} | {} | `{}` |",
-                markdown_text(&plugin.target),
-                markdown_text(&plugin.plugin),
-                markdown_text(plugin.version.as_deref().unwrap_or("–")),
-                plugin.api_version,
-                markdown_text(plugin.stablehlo_version.as_deref().unwrap_or("–")),
-                markdown_text(&shorten(
-                    &format!("{} {}", plugin.platform, plugin.platform_version),
-                    120
-                )),
-                plugin.sha256
-            );
-        }
     }
 
     fn more(&mut self, all: usize, shown: usize, what: &str) {
@@ -473,9 +377,4 @@ fn listed<T: AsRef<str>>(names: &[T], limit: usize) -> String {
         n => format!(" and {} more", thousands(n)),
     };
     format!("{}{more}", shown.join(", "))
-}
-
-fn issue_link(id: &IssueRef, state: Option<IssueState>) -> String {
-    let state = state.map(|state| format!(" ({state})")).unwrap_or_default();
-    format!("[{}]({}){state}", markdown_text(&id.to_string()), id.url())
 }

@@ -10,7 +10,8 @@ use crate::store::{Run, RunRecord};
 use crate::target::Target;
 use crate::track::impact::{IssueStatus, issue_status};
 use crate::track::{
-    Expectation, IssueLedger, IssueState, Judgement, Totals, Verdict, VerdictKind, verdict,
+    Expectation, IssueLedger, IssueState, Judgement, Totals, Verdict, VerdictKind, thousands,
+    verdict,
 };
 
 /// Characters of a message in a summary; the run keeps all of it.
@@ -43,6 +44,10 @@ pub struct Section<'a> {
     pub unexpected: Vec<FailureGroup<'a>>,
     /// The largest group first.
     pub known: Vec<KnownGroup<'a>>,
+    /// The largest group first.
+    pub skipped: Vec<SkipGroup<'a>>,
+    /// Passes that compare the plug-in with itself.
+    pub self_references: usize,
 }
 
 /// A suite, or a subject of one.
@@ -71,6 +76,13 @@ pub struct KnownGroup<'a> {
     pub issue_state: Option<IssueState>,
     pub outcomes: Vec<OutcomeKind>,
     pub overdue: bool,
+    pub cases: Vec<&'a CaseId>,
+}
+
+/// Skipped cases of one reason.
+pub struct SkipGroup<'a> {
+    /// As a report may show it; the id of the case stands in it as `CASE`.
+    pub reason: String,
     pub cases: Vec<&'a CaseId>,
 }
 
@@ -143,6 +155,11 @@ impl<'a> Section<'a> {
             subjects: groups(&verdicts, true),
             unexpected: unexpected(&verdicts),
             known: known(&verdicts, judgement, ledger),
+            skipped: skipped(&verdicts),
+            self_references: verdicts
+                .iter()
+                .filter(|v| v.self_reference && v.outcome == Some(OutcomeKind::Pass))
+                .count(),
             verdicts,
         }
     }
@@ -150,6 +167,18 @@ impl<'a> Section<'a> {
     /// `aot-v6e — evidence: compile`
     pub fn heading(&self) -> String {
         format!("{} — evidence: {}", self.label, self.evidence)
+    }
+
+    /// What the passes that compare the plug-in with itself are worth; `None` without any.
+    pub fn self_reference_sentence(&self) -> Option<String> {
+        (self.self_references > 0).then(|| {
+            format!(
+                "{} of the {} passes compare this plug-in with itself (no narrower float in the program), and show only that it \
+                 still does what it did",
+                thousands(self.self_references),
+                thousands(self.totals.pass)
+            )
+        })
     }
 
     pub fn of(&self, kind: VerdictKind) -> impl Iterator<Item = &'a Verdict> {
@@ -167,9 +196,9 @@ pub fn columns(groups: &[&Group]) -> Vec<usize> {
 }
 
 impl Group {
-    /// Whether all its cases pass, and there are some that count.
+    /// Whether all its cases pass, none of them skipped, and there are some.
     pub fn passes(&self) -> bool {
-        self.totals.failing() == 0 && self.totals.tests() > 0
+        self.totals.all_pass()
     }
 
     /// `stablehlo`, or for a subject `stablehlo/add`.
@@ -289,6 +318,21 @@ fn known<'a>(
         }
     }
     let mut groups: Vec<KnownGroup<'a>> = groups.into_values().collect();
+    groups.sort_by_key(|group| Reverse(group.cases.len()));
+    groups
+}
+
+fn skipped<'a>(verdicts: &[&'a Verdict]) -> Vec<SkipGroup<'a>> {
+    let mut groups: BTreeMap<String, Vec<&'a CaseId>> = BTreeMap::new();
+    for verdict in verdicts.iter().filter(|v| v.is_skipped()) {
+        let message = verdict.message.as_deref().unwrap_or("no reason given");
+        let reason = clean(&message.replace(verdict.case.as_str(), "CASE"));
+        groups.entry(reason).or_default().push(&verdict.case);
+    }
+    let mut groups: Vec<SkipGroup<'a>> = groups
+        .into_iter()
+        .map(|(reason, cases)| SkipGroup { reason, cases })
+        .collect();
     groups.sort_by_key(|group| Reverse(group.cases.len()));
     groups
 }

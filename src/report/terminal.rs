@@ -84,6 +84,12 @@ impl Page {
             ]);
         }
         self.put(&table);
+        for section in &summary.sections {
+            if section.totals.skipped > 0 {
+                let skipped = cases(section.totals.skipped);
+                self.lines(0, &format!("skipped on {}: {skipped}", section.heading()));
+            }
+        }
         self.lines(
             0,
             "pass rate = pass / (cases − skipped); w/o known leaves expected failures out",
@@ -136,6 +142,9 @@ impl Page {
             counts.fixed
         );
         self.lines(0, &headline);
+        if let Some(sentence) = section.self_reference_sentence() {
+            self.lines(0, &sentence);
+        }
         self.text.push_str("\nSuites, the worst first\n");
         let suites: Vec<&Group> = section.suites.iter().collect();
         self.groups("suite", &suites);
@@ -161,6 +170,12 @@ impl Page {
             section,
             VerdictKind::Flaky,
         );
+        self.passes(
+            "Newly skipped: passed in the baseline",
+            section,
+            VerdictKind::NewlySkipped,
+        );
+        self.skipped(section);
         self.text.push('\n');
     }
 
@@ -218,6 +233,20 @@ impl Page {
             }
         }
         self.more(verdicts.len(), CASES_SHOWN, "cases");
+    }
+
+    fn skipped(&mut self, section: &Section<'_>) {
+        if section.skipped.is_empty() {
+            return;
+        }
+        self.text.push('\n');
+        let title = format!("Skipped, by reason ({})", cases(section.totals.skipped));
+        self.lines(0, &title);
+        for group in section.skipped.iter().take(SHOWN) {
+            let reason = escape::shorten(&group.reason, MESSAGE);
+            self.lines(2, &format!("{}: {reason}", cases(group.cases.len())));
+        }
+        self.more(section.skipped.len(), SHOWN, "reasons");
     }
 
     fn foot(&mut self, summary: &Summary<'_>) {

@@ -35,7 +35,7 @@ fn judged() -> (Run, Judgement, IssueLedger) {
         ("stablehlo/dot/u64", Crash, Error),
         ("stablehlo/fft/f32", Pass, Pass),
         ("stablehlo/fft/f64", Error, Error),
-        ("stablehlo/rng/s32", Skipped, Skipped),
+        ("stablehlo/rng/s32", Skipped, Pass),
         ("chlo/erf/f32", Timeout, Timeout),
         ("chlo/erf/f64", Pass, Unsupported),
     ];
@@ -232,6 +232,118 @@ fn a_markdown_report_of_a_bad_night_stays_small_and_says_what_it_leaves_out() {
     let text = render(Format::Markdown, &run, &judgement, &ledger(), Colour::Off).unwrap();
     assert!(text.len() < markdown::SIZE_LIMIT, "{}", text.len());
     assert!(text.contains(" more groups of failures") && text.contains(" more operators;"));
+}
+
+/// Three XLA CPU builds and a compiler; `gather` fails on one build, `fft` on all, `sort` passes everywhere.
+fn builds() -> (Run, Judgement) {
+    let targets = [
+        "cpu",
+        "plugin:xla-cpu-0.106",
+        "plugin:xla-cpu-0.81",
+        "aot-v6e",
+    ];
+    let cases = [
+        "s/fft/a",
+        "s/gather/a",
+        "s/gather/b",
+        "s/rng/a",
+        "s/rng/b",
+        "s/sort/a",
+    ];
+    let mut run = new_run("r", &targets, &cases);
+    for target in targets {
+        for case in cases {
+            let kind = match case {
+                "s/fft/a" => Error,
+                "s/gather/a" if target == "plugin:xla-cpu-0.81" => Crash,
+                "s/rng/b" if target == "cpu" => Skipped,
+                _ => Pass,
+            };
+            let message = format!("no reference; run `generate '{case}'`");
+            outcome_with(&mut run, target, case, kind, &message);
+        }
+    }
+    let text = expect("s/fft/**", "error", "")
+        + &expect("s/gather/a", "crash", "")
+            .replace("\"*\"", "\"plugin:xla-cpu-0.81\"")
+            .replace("not implemented", "gather aborts");
+    let judgement = judge(&run, &expectations(&text), None);
+    (run, judgement)
+}
+
+#[test]
+fn the_matrix_has_the_operators_that_fail_somewhere_and_counts_the_others() {
+    let (run, judgement) = builds();
+    let text = render(Format::Markdown, &run, &judgement, &ledger(), Colour::Off).unwrap();
+    let wanted = "## Operators by target, the worst first\n\n\
+        | operator | cpu (hardware) | plugin:xla-cpu-0.106 (hardware) | plugin:xla-cpu-0.81 (hardware) | aot-v6e (compile) |\n\
+        |---|--:|--:|--:|--:|\n\
+        | `s/fft` | 0.0% | 0.0% | 0.0% | 0.0% |\n\
+        | `s/gather` | 100.0% | 100.0% | 50.0% | 100.0% |\n\
+        | `s/rng` | 100.0% (1 skipped) | 100.0% | 100.0% | 100.0% |\n\n\
+        1 of the 4 operators pass all their cases on every target.\n";
+    assert!(text.contains(wanted), "{text}");
+}
+
+#[test]
+fn differences_between_targets_of_one_kind_are_counted_by_reason() {
+    let (run, judgement) = builds();
+    let text = render(Format::Markdown, &run, &judgement, &ledger(), Colour::Off).unwrap();
+    let wanted = "## Differences between cpu, plugin:xla-cpu-0.106, plugin:xla-cpu-0.81 — evidence: hardware\n\n\
+        Known failures on some of these targets and not on all, by reason; a cell counts cases. Known failures on all of them: 1.\n\n\
+        | reason | cpu (hardware) | plugin:xla-cpu-0.106 (hardware) | plugin:xla-cpu-0.81 (hardware) |\n\
+        |---|--:|--:|--:|\n\
+        | gather aborts | 0 | 0 | 1 |\n";
+    assert!(text.contains(wanted), "{text}");
+}
+
+#[test]
+fn skipped_cases_are_no_passes_and_show_with_their_reason() {
+    let (run, judgement) = builds();
+    let ledger = ledger();
+    let summary = Summary::new(&run, &judgement, &ledger);
+    let cpu = &summary.sections[0];
+    let rng = cpu.subjects.iter().find(|g| g.name() == "s/rng").unwrap();
+    assert_eq!(
+        (rng.totals.pass, rng.totals.skipped, rng.passes()),
+        (1, 1, false)
+    );
+    let reason = "no reference; run `generate 'CASE'`";
+    assert_eq!(cpu.skipped[0].reason, reason);
+    let json = render(Format::Json, &run, &judgement, &ledger, Colour::Off).unwrap();
+    let value: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(value["targets"][0]["skipped"][0]["reason"], reason);
+    assert_eq!(value["targets"][0]["skipped"][0]["cases"][0], "s/rng/b");
+    let terminal = render(Format::Terminal, &run, &judgement, &ledger, Colour::Off).unwrap();
+    assert!(
+        terminal
+            .contains("Skipped, by reason (1 case)\n  1 case: no reference; run `generate 'CASE'`")
+    );
+    let headline = "80.0% of the 5 tests that run pass, 1 skipped";
+    assert!(terminal.contains(headline), "{terminal}");
+    let overview = "skipped on cpu — evidence: hardware: 1 case\n";
+    assert!(terminal.contains(overview), "{terminal}");
+}
+
+#[test]
+fn passes_that_compare_a_plugin_with_itself_are_counted() {
+    let (mut run, _) = builds();
+    for outcome in run.outcomes.iter_mut().filter(|o| o.target == "cpu") {
+        outcome.metrics.self_reference = outcome.case.subject() != "sort";
+    }
+    let judgement = judge(&run, &Default::default(), None);
+    let sentence = "3 of the 4 passes compare this plug-in with itself (no narrower float in the program), and show only that it \
+                    still does what it did";
+    let report = |format| render(format, &run, &judgement, &ledger(), Colour::Off).unwrap();
+    let markdown = report(Format::Markdown);
+    assert_eq!(markdown.matches(sentence).count(), 1, "{markdown}");
+    let terminal = report(Format::Terminal).replace('\n', " ");
+    assert_eq!(terminal.matches(sentence).count(), 1, "{terminal}");
+    let value: serde_json::Value = serde_json::from_str(&report(Format::Json)).unwrap();
+    let counts: Vec<_> = (0..4)
+        .map(|i| value["targets"][i]["self_reference_passes"].as_u64())
+        .collect();
+    assert_eq!(counts, [Some(3), Some(0), Some(0), None]);
 }
 
 #[test]

@@ -9,6 +9,7 @@ use super::parse_error::parser_message;
 use super::protocol::Hello;
 use crate::case::Case;
 use crate::compare::{CompareError, Comparison, Numerics, ReferenceTensor, compare};
+use crate::line::one_line;
 use crate::outcome::{Evidence, Metrics, Outcome, OutcomeKind, Stage};
 use crate::pjrt::{
     Client, CompileOptions, Device as PjrtDevice, Error, ErrorCode, Executable, ExecuteOptions,
@@ -124,7 +125,7 @@ impl Device {
                 Kind::Runs {
                     device: devices.swap_remove(0),
                     client,
-                    numerics: Numerics::for_target(&hello.target),
+                    numerics: Numerics::for_platform(&record.platform),
                 }
             }
         };
@@ -202,18 +203,24 @@ impl Device {
     }
 }
 
-/// The outcome of a case that was never handed to a worker.
-pub(super) fn skipped(case: &Case, target: &Target, reason: String) -> Outcome {
+/// The outcome of a case whose worker has none to give.
+pub(super) fn unserved(
+    case: &Case,
+    target: &Target,
+    outcome: OutcomeKind,
+    stage: Stage,
+    reason: String,
+) -> Outcome {
     Outcome {
         case: case.id.clone(),
         target: target.to_string(),
         evidence: target.evidence(),
-        outcome: OutcomeKind::Skipped,
-        stage: Stage::Load,
+        outcome,
+        stage,
         message: Some(reason),
         code: None,
         metrics: Metrics::default(),
-        attempts: vec![OutcomeKind::Skipped],
+        attempts: vec![outcome],
     }
 }
 
@@ -391,8 +398,4 @@ fn result_name(index: usize, results: usize) -> String {
 fn milliseconds(start: Instant) -> f64 {
     // To the microsecond: more digits are noise, and make the journal longer.
     (start.elapsed().as_secs_f64() * 1e6).round() / 1e3
-}
-
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

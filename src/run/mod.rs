@@ -27,7 +27,7 @@ pub use parse_error::parser_message;
 pub use plan::{Plan, PlannedTarget, Shard, ShardError};
 pub use pool::{Computed, Pool, Reference, RunOptions};
 pub use progress::Progress;
-pub use summary::{Counts, shortened, summary_table};
+pub use summary::{Counts, summary_table};
 pub use supervisor::{Fleet, Lost, Summary, execute};
 
 pub type Result<T> = std::result::Result<T, RunError>;

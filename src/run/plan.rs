@@ -1,10 +1,12 @@
 //! What is to run: cases, targets, and the shard that this process takes.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use crate::case::{Case, CaseId};
+use crate::outcome::Evidence;
 use crate::pjrt::NamedValue;
 use crate::project::ResolvedPlugin;
 use crate::target::Target;
@@ -41,6 +43,8 @@ pub struct Plan {
     pub targets: Vec<PlannedTarget>,
     /// Indices of a target and a case, in the order of execution.
     pub(super) pending: Vec<(usize, usize)>,
+    /// Those whose outcome compares the plug-in with itself.
+    self_references: HashSet<(usize, usize)>,
 }
 
 impl Plan {
@@ -53,7 +57,25 @@ impl Plan {
             cases,
             targets,
             pending,
+            self_references: HashSet::new(),
         }
+    }
+
+    /// Marks what compares a plug-in with itself, which the outcomes then say.
+    pub fn with_self_references(mut self, is_self: impl Fn(&Case, &PlannedTarget) -> bool) -> Self {
+        let runs = |target: &PlannedTarget| target.target.evidence() != Evidence::Compile;
+        let (cases, targets) = (&self.cases, &self.targets);
+        self.self_references = self
+            .pending
+            .iter()
+            .copied()
+            .filter(|&(t, c)| runs(&targets[t]) && is_self(&cases[c], &targets[t]))
+            .collect();
+        self
+    }
+
+    pub(super) fn is_self_reference(&self, target: usize, case: usize) -> bool {
+        self.self_references.contains(&(target, case))
     }
 
     /// Drops what an earlier process finished.

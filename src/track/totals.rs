@@ -76,6 +76,11 @@ impl Totals {
         self.tests() - self.pass
     }
 
+    /// Whether all cases pass, none of them skipped, and there are some.
+    pub fn all_pass(&self) -> bool {
+        self.pass == self.cases && self.cases > 0
+    }
+
     /// `pass / (cases − skipped)`; `None` if nothing counts.
     pub fn pass_rate(&self) -> Option<f64> {
         rate(self.pass, self.tests())
@@ -91,16 +96,21 @@ impl Totals {
         percent(self.pass, self.tests())
     }
 
-    /// `96.5% of the 1,512 tests that run pass`
+    /// `96.5% of the 1,512 tests that run pass`, with `, 12 skipped` where there are any.
     pub fn sentence(&self) -> String {
-        match self.tests() {
+        let skipped = match self.skipped {
+            0 => String::new(),
+            n => format!(", {} skipped", thousands(n)),
+        };
+        let rate = match self.tests() {
             0 => "no test ran".to_owned(),
             n => format!(
                 "{} of the {} tests that run pass",
                 self.percent(),
                 thousands(n)
             ),
-        }
+        };
+        rate + &skipped
     }
 
     /// As [`percent`](Self::percent), of [`pass_rate_without_known`](Self::pass_rate_without_known).

@@ -9,12 +9,13 @@
 //! 4. failed without an expectation: [`regressed`](VerdictKind::Regressed) if the baseline passed, `known` (inherited,
 //!    untracked) if the baseline failed in the same way, else [`new-failure`](VerdictKind::NewFailure);
 //! 5. passed against an expectation: [`fixed`](VerdictKind::Fixed);
-//! 6. passed or skipped, and the baseline has no such case: [`new`](VerdictKind::New);
-//! 7. else [`ok`](VerdictKind::Ok).
+//! 6. skipped, and the baseline passed: [`newly-skipped`](VerdictKind::NewlySkipped);
+//! 7. passed or skipped, and the baseline has no such case: [`new`](VerdictKind::New);
+//! 8. else [`ok`](VerdictKind::Ok).
 //!
 //! Failed means any outcome but `pass` and `skipped`. The baseline passed if its final outcome is `pass`, flaky or not.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -36,6 +37,8 @@ pub enum VerdictKind {
     Missing,
     /// Expected to fail, and passed at the first attempt.
     Fixed,
+    /// Skipped, and passed in the baseline: what was shown then is not shown now.
+    NewlySkipped,
     /// Passed at a later attempt than the first.
     Flaky,
     /// Failed as an expectation says, or without one in the same way as the baseline.
@@ -78,6 +81,9 @@ pub struct Verdict {
     /// Compile and run, where measured.
     #[serde(skip)]
     pub time_ms: Option<f64>,
+    /// The plug-in was compared with itself: see [`Metrics::self_reference`](crate::outcome::Metrics::self_reference).
+    #[serde(skip)]
+    pub self_reference: bool,
 }
 
 /// All verdicts of a run, by target in the run's order, then by case.
@@ -90,7 +96,10 @@ pub struct Judgement {
     pub unused: Vec<usize>,
     /// The baseline's id.
     pub baseline: Option<String>,
-    /// Cases of the baseline, on targets of this run, that this run did not plan.
+    /// Cases of the baseline, on targets of this run, that this run did not plan though the suites have them; all that were
+    /// not planned, until [`Judgement::know_suites`] tells which those are.
+    pub unplanned: Vec<(String, CaseId)>,
+    /// Cases of the baseline, on targets of this run, that the suites have no longer.
     pub removed: Vec<(String, CaseId)>,
     /// Targets of the baseline that this run has not.
     pub removed_targets: Vec<String>,
@@ -211,6 +220,7 @@ impl Judge<'_> {
             overdue: decision.kind == VerdictKind::Known && reached,
             attempts: outcome.map_or_else(Vec::new, |o| o.attempts.clone()),
             time_ms: outcome.and_then(time_ms),
+            self_reference: outcome.is_some_and(|o| o.metrics.self_reference),
         }
     }
 
@@ -254,6 +264,13 @@ impl Judge<'_> {
         }
         if is_failure(outcome.outcome) {
             return self.decide_failure(outcome.outcome, &matching, baseline);
+        }
+        if outcome.outcome == OutcomeKind::Skipped && baseline == Some(OutcomeKind::Pass) {
+            return Decision {
+                kind: VerdictKind::NewlySkipped,
+                expectation: None,
+                because: Some("was pass in the baseline".to_owned()),
+            };
         }
         if self.has_baseline && baseline.is_none() {
             return plain(VerdictKind::New);
@@ -335,10 +352,27 @@ impl Judgement {
             let planned = cases_on(run, &name);
             for case in cases_on(baseline, &name) {
                 if planned.binary_search(&case).is_err() {
-                    self.removed.push((name.clone(), case.clone()));
+                    self.unplanned.push((name.clone(), case.clone()));
                 }
             }
         }
+    }
+
+    /// Tells what was planned for and is still in the suites from what is gone.
+    pub fn know_suites(&mut self, suites: &[CaseId]) {
+        let there: HashSet<&CaseId> = suites.iter().collect();
+        let (unplanned, removed) = std::mem::take(&mut self.unplanned)
+            .into_iter()
+            .partition(|(_, case)| there.contains(case));
+        self.unplanned = unplanned;
+        self.removed.extend::<Vec<_>>(removed);
+    }
+
+    /// The targets on which every case is skipped: they show nothing, whatever their figures say.
+    pub fn nothing_ran(&self) -> impl Iterator<Item = Section<'_>> {
+        self.sections()
+            .into_iter()
+            .filter(|section| section.verdicts.iter().all(|v| v.is_skipped()))
     }
 
     pub fn of(&self, kind: VerdictKind) -> impl Iterator<Item = &Verdict> {
@@ -418,12 +452,19 @@ fn selected_all(record: &RunRecord, glob: &str) -> bool {
         })
 }
 
+impl Verdict {
+    pub fn is_skipped(&self) -> bool {
+        self.outcome == Some(OutcomeKind::Skipped)
+    }
+}
+
 impl VerdictKind {
-    pub const ALL: [VerdictKind; 8] = [
+    pub const ALL: [VerdictKind; 9] = [
         Self::Regressed,
         Self::NewFailure,
         Self::Missing,
         Self::Fixed,
+        Self::NewlySkipped,
         Self::Flaky,
         Self::Known,
         Self::New,
@@ -436,6 +477,7 @@ impl VerdictKind {
             Self::NewFailure => "new-failure",
             Self::Missing => "missing",
             Self::Fixed => "fixed",
+            Self::NewlySkipped => "newly-skipped",
             Self::Flaky => "flaky",
             Self::Known => "known",
             Self::New => "new",
@@ -443,11 +485,11 @@ impl VerdictKind {
         }
     }
 
-    /// Whether a verdict of this kind fails the gate; `fixed` does in a strict one.
+    /// Whether a verdict of this kind fails the gate; `fixed` and `newly-skipped` do in a strict one.
     pub fn is_unexpected(self, strict: bool) -> bool {
         match self {
             Self::Regressed | Self::NewFailure | Self::Missing => true,
-            Self::Fixed => strict,
+            Self::Fixed | Self::NewlySkipped => strict,
             Self::Flaky | Self::Known | Self::New | Self::Ok => false,
         }
     }

@@ -60,6 +60,11 @@ fn a_baseline_tells_what_got_worse() {
     );
     assert_eq!(verdict(Some(Pass), &none(), Some(Crash)), VerdictKind::Ok);
     assert_eq!(verdict(None, &none(), Some(Pass)), VerdictKind::Missing);
+    assert_eq!(
+        verdict(Some(Skipped), &none(), Some(Pass)),
+        VerdictKind::NewlySkipped
+    );
+    assert_eq!(verdict(Some(Skipped), &none(), Some(Fail)), VerdictKind::Ok);
 }
 
 #[test]
@@ -139,12 +144,12 @@ fn a_case_that_the_baseline_has_not_is_new_or_a_new_failure() {
         let now = single(CASE, TARGET, Some(kind));
         let judgement = judge(&now, &none(), Some(&before));
         assert_eq!(judgement.verdicts[0].kind, expected);
-        assert_eq!(judgement.removed.len(), 1);
+        assert_eq!(judgement.unplanned.len(), 1);
     }
     before.record.targets = vec!["cpu".parse().unwrap()];
     let judgement = judge(&single(CASE, TARGET, Some(Pass)), &none(), Some(&before));
     assert_eq!(judgement.removed_targets, ["cpu"]);
-    assert!(judgement.removed.is_empty());
+    assert!(judgement.unplanned.is_empty());
 }
 
 #[test]

@@ -1,0 +1,110 @@
+//! The end of the report: issues, unused expectations, and what the figures were made with.
+
+use std::fmt::Write;
+
+use super::Page;
+use crate::report::escape::{markdown_code, markdown_text, shorten};
+use crate::report::summary::Summary;
+use crate::track::{IssueRef, IssueState, cases};
+
+impl Page {
+    pub(super) fn issues(&mut self, summary: &Summary<'_>) {
+        let counts = summary.issues.counts;
+        put!(self, "## Issues\n");
+        put!(
+            self,
+            "{} reported, {} fixed, {} open, {} declined; untracked expectations: {}.\n",
+            counts.reported,
+            counts.fixed,
+            counts.open,
+            counts.declined,
+            summary.issues.untracked.len()
+        );
+        if !summary.issues.issues.is_empty() {
+            put!(self, "| issue | state | title | blocks |");
+            put!(self, "|---|---|---|---|");
+        }
+        for impact in summary.issues.issues.iter().take(self.limits.groups) {
+            let blocks: Vec<String> = impact
+                .blocks
+                .iter()
+                .map(|b| {
+                    format!(
+                        "{} on {} (evidence: {})",
+                        cases(b.cases.len()),
+                        markdown_text(&b.target),
+                        b.evidence
+                    )
+                })
+                .collect();
+            let state = if impact.fixed_upstream_still_failing {
+                crate::track::impact::STILL_FAILING
+            } else {
+                impact.issue.state.as_str()
+            };
+            put!(
+                self,
+                "| {} | {state} | {} | {} |",
+                issue_link(&impact.issue.id, None),
+                markdown_text(&shorten(&impact.issue.title, self.limits.message)),
+                blocks.join("; ")
+            );
+        }
+        put!(self, "");
+        self.more(summary.issues.issues.len(), self.limits.groups, "issues");
+        let unused = &summary.judgement.unused;
+        if !unused.is_empty() {
+            put!(self, "Expectations that match no case:\n");
+            for &index in unused.iter().take(self.limits.groups) {
+                let entry = &summary.judgement.expectations[index];
+                put!(
+                    self,
+                    "- {}: {}",
+                    markdown_text(&entry.place()),
+                    markdown_code(&entry.cases)
+                );
+            }
+            self.more(unused.len(), self.limits.groups, "entries");
+            put!(self, "");
+        }
+    }
+
+    pub(super) fn environment(&mut self, summary: &Summary<'_>) {
+        let environment = &summary.record.environment;
+        put!(self, "## Environment\n");
+        put!(
+            self,
+            "tpu-parity {}, {}, {} ({} cores).\n",
+            markdown_text(&environment.tool_version),
+            markdown_text(&environment.os),
+            markdown_text(&environment.cpu),
+            environment.cores
+        );
+        put!(
+            self,
+            "| target | plug-in | version | PJRT C API | StableHLO | platform | SHA-256 |"
+        );
+        put!(self, "|---|---|---|---|---|---|---|");
+        for plugin in &summary.plugins {
+            put!(
+                self,
+                "| {} | {} | {} | {} | {} | {} | `{}` |",
+                markdown_text(&plugin.target),
+                markdown_text(&plugin.plugin),
+                markdown_text(plugin.version.as_deref().unwrap_or("–")),
+                plugin.api_version,
+                markdown_text(plugin.stablehlo_version.as_deref().unwrap_or("–")),
+                markdown_text(&shorten(
+                    &format!("{} {}", plugin.platform, plugin.platform_version),
+                    120
+                )),
+                plugin.sha256
+            );
+        }
+    }
+}
+
+pub(super) fn issue_link(id: &IssueRef, state: Option<IssueState>) -> String {
+    let state = state.map(|state| format!(" ({state})")).unwrap_or_default();
+    format!("[{}]({}){state}", markdown_text(&id.to_string()), id.url())
+}
