@@ -1,19 +1,29 @@
 //! Where something stands in the text of a file that a person wrote.
 
-/// The 1-based line of a byte offset; of one past the end, the last line.
-pub fn line_of(text: &str, offset: usize) -> usize {
-    let end = offset.min(text.len());
-    1 + text.as_bytes()[..end]
-        .iter()
-        .filter(|&&byte| byte == b'\n')
-        .count()
+/// The lines of a text, by byte offset.
+#[derive(Debug, Clone)]
+pub struct Lines {
+    starts: Vec<usize>,
+}
+
+impl Lines {
+    pub fn new(text: &str) -> Self {
+        let mut starts = vec![0];
+        starts.extend(text.match_indices('\n').map(|(at, _)| at + 1));
+        Self { starts }
+    }
+
+    /// The 1-based line of an offset; of one past the end, the last line.
+    pub fn of(&self, offset: usize) -> usize {
+        self.starts.partition_point(|start| *start <= offset)
+    }
 }
 
 /// The line and, in one line, the complaint of an error of the TOML parser.
 pub fn toml_error(text: &str, error: &toml::de::Error) -> (usize, String) {
     let offset = error.span().map_or(0, |span| span.start);
     (
-        line_of(text, offset),
+        Lines::new(text).of(offset),
         error.message().trim().replace('\n', "; "),
     )
 }
@@ -24,9 +34,9 @@ mod tests {
 
     #[test]
     fn lines_count_from_one() {
-        let text = "a\nb\n\nc";
+        let lines = Lines::new("a\nb\n\nc");
         for (offset, line) in [(0, 1), (1, 1), (2, 2), (4, 3), (5, 4), (99, 4)] {
-            assert_eq!(line_of(text, offset), line, "{offset}");
+            assert_eq!(lines.of(offset), line, "{offset}");
         }
     }
 

@@ -8,7 +8,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::SuiteError;
 use crate::case::Origin;
-use crate::text::line_of;
+use crate::text::Lines;
 
 /// A value and the line it starts on.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,10 +17,11 @@ pub struct Located<T> {
     pub line: usize,
 }
 
-/// A file's text, and the errors found so far.
+/// A file's text with what finds lines in it, and the errors found so far.
 pub struct Source<'a> {
     file: PathBuf,
     text: &'a str,
+    lines: Lines,
     pub errors: Vec<SuiteError>,
 }
 
@@ -29,13 +30,14 @@ impl<'a> Source<'a> {
         Self {
             file: file.to_owned(),
             text,
+            lines: Lines::new(text),
             errors: Vec::new(),
         }
     }
 
     /// 1-based.
     pub fn line(&self, offset: usize) -> usize {
-        line_of(self.text, offset)
+        self.lines.of(offset)
     }
 
     pub fn error(

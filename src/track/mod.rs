@@ -15,7 +15,7 @@ pub mod verdict;
 
 use std::path::{Path, PathBuf};
 
-use crate::text::{line_of, toml_error};
+use crate::text::{Lines, toml_error};
 
 pub use condition::{Condition, Version};
 pub use expectations::{Expectation, Expectations};
@@ -51,7 +51,7 @@ struct Source<'a> {
 impl Source<'_> {
     /// The 1-based line of a byte offset.
     fn line(&self, offset: usize) -> usize {
-        line_of(self.text, offset)
+        Lines::new(self.text).of(offset)
     }
 
     fn error(
