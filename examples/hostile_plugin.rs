@@ -1,7 +1,8 @@
 //! A PJRT plug-in that misbehaves to order, for the tests of `run`.
 //!
 //! It "compiles" anything, and a program returns its first argument (f32 only). A line `// hostile: WORD` in the program
-//! asks for one of the misdeeds below; the environment variable `HOSTILE_LOAD` asks for one while the plug-in loads.
+//! asks for one of the misdeeds below; the environment variable `HOSTILE_LOAD` asks for one while the plug-in loads, where
+//! `COUNT PATH` is to load that many times only, counted in the file. The client option `platform` is the name it goes by.
 
 #![allow(non_snake_case, clippy::missing_safety_doc)]
 
@@ -9,6 +10,7 @@ use std::ffi::c_char;
 use std::path::Path;
 use std::ptr;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pjrt_sys::*;
@@ -76,6 +78,18 @@ fn first_time(path: &str) -> bool {
     first
 }
 
+/// A child that holds all of this process's pipes; its id goes into the file.
+fn fork_and_stay(path: &str) {
+    match unsafe { libc::fork() } {
+        0 => loop {
+            unsafe { libc::pause() };
+        },
+        child => {
+            let _ = std::fs::write(path, child.to_string());
+        }
+    }
+}
+
 unsafe extern "C" fn error_destroy(args: *mut PJRT_Error_Destroy_Args) {
     unsafe { drop(Box::from_raw((*args).error.cast::<Failure>())) }
 }
@@ -98,11 +112,36 @@ unsafe extern "C" fn initialize(_: *mut PJRT_Plugin_Initialize_Args) -> *mut PJR
         "abort" => die_of_a_check(),
         "hang" => hang(),
         "error" => error(INTERNAL, "no device\nfor you"),
-        _ => ptr::null_mut(),
+        other => match other.split_once(' ') {
+            Some((most, path)) => {
+                let loads = std::fs::read(path).unwrap_or_default().len();
+                let _ = std::fs::write(path, vec![b'x'; loads + 1]);
+                if loads < most.parse().unwrap_or(0) {
+                    return ptr::null_mut();
+                }
+                error(INTERNAL, "loaded too often")
+            }
+            None => ptr::null_mut(),
+        },
     }
 }
 
+/// Set by the misdeed `damage`, and what the next program dies of.
+static DAMAGED: AtomicBool = AtomicBool::new(false);
+static CALLED: OnceLock<String> = OnceLock::new();
+
 unsafe extern "C" fn client_create(args: *mut PJRT_Client_Create_Args) -> *mut PJRT_Error {
+    for index in 0..unsafe { (*args).num_options } {
+        let option = unsafe { &*(*args).create_options.add(index) };
+        let text = |from: *const c_char, size| {
+            let bytes = unsafe { std::slice::from_raw_parts(from.cast::<u8>(), size) };
+            String::from_utf8_lossy(bytes).into_owned()
+        };
+        if text(option.name, option.name_size) == "platform" {
+            let value = unsafe { option.__bindgen_anon_1.string_value };
+            let _ = CALLED.set(text(value, option.value_size));
+        }
+    }
     unsafe { (*args).client = ptr::without_provenance_mut(16) }
     ptr::null_mut()
 }
@@ -112,9 +151,10 @@ unsafe extern "C" fn client_destroy(_: *mut PJRT_Client_Destroy_Args) -> *mut PJ
 }
 
 unsafe extern "C" fn platform_name(args: *mut PJRT_Client_PlatformName_Args) -> *mut PJRT_Error {
+    let name = CALLED.get().map_or(PLATFORM, String::as_str);
     unsafe {
-        (*args).platform_name = PLATFORM.as_ptr().cast();
-        (*args).platform_name_size = PLATFORM.len();
+        (*args).platform_name = name.as_ptr().cast();
+        (*args).platform_name_size = name.len();
     }
     ptr::null_mut()
 }
@@ -177,6 +217,9 @@ fn misdeed_in(code: *const c_char, size: usize) -> String {
 fn compile(program: *const PJRT_Program) -> Result<Option<Program>, *mut PJRT_Error> {
     let program = unsafe { &*program };
     let misdeed = misdeed_in(program.code, program.code_size);
+    if DAMAGED.load(Ordering::SeqCst) {
+        die_of_a_check();
+    }
     match misdeed.as_str() {
         "abort-in-compile" => die_of_a_check(),
         "throw-in-compile" => {
@@ -193,6 +236,7 @@ fn compile(program: *const PJRT_Program) -> Result<Option<Program>, *mut PJRT_Er
         }
         "unimplemented" => return Err(error(UNIMPLEMENTED, "dot on s64\nis not implemented")),
         "exhausted" => return Err(error(RESOURCE_EXHAUSTED, "no memory for 1 TiB")),
+        "escape" => return Err(error(INTERNAL, "\x1b[31mred")),
         "internal" => return Err(error(INTERNAL, "confused")),
         "invalid" => return Err(error(INVALID_ARGUMENT, "what is this?")),
         "null-executable" => return Ok(None),
@@ -347,6 +391,13 @@ unsafe extern "C" fn execute(args: *mut PJRT_LoadedExecutable_Execute_Args) -> *
             result.dims = vec![1];
             result.data.truncate(1);
         }
+        "damage" => DAMAGED.store(true, Ordering::SeqCst),
+        "freeze-later" => {
+            std::thread::spawn(|| {
+                std::thread::sleep(Duration::from_millis(100));
+                unsafe { libc::kill(libc::getpid(), libc::SIGSTOP) }
+            });
+        }
         "abort-later" => {
             std::thread::spawn(|| {
                 std::thread::sleep(Duration::from_millis(100));
@@ -358,6 +409,10 @@ unsafe extern "C" fn execute(args: *mut PJRT_LoadedExecutable_Execute_Args) -> *
                 && first_time(path)
             {
                 result.data[0] += 1.0;
+            }
+            if let Some(path) = other.strip_prefix("fork-then-segfault=") {
+                fork_and_stay(path);
+                unsafe { ptr::without_provenance_mut::<u8>(8).write_volatile(1) }
             }
         }
     }

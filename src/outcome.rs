@@ -82,7 +82,8 @@ pub struct Outcome {
     pub evidence: Evidence,
     pub outcome: OutcomeKind,
     pub stage: Stage,
-    /// One line that says why, for every outcome but `pass`.
+    /// One line that says why, for every outcome but `pass`; of a pass, how a worker died under the case that had served
+    /// others before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// PJRT's own error code, as `INVALID_ARGUMENT`.
@@ -90,7 +91,8 @@ pub struct Outcome {
     pub code: Option<String>,
     #[serde(default)]
     pub metrics: Metrics,
-    /// The outcome of each attempt, the last being this one.
+    /// The outcome of each attempt, the last being this one. An attempt in which a worker died that had served other cases
+    /// is made again in a fresh one, and that counts in its place.
     pub attempts: Vec<OutcomeKind>,
 }
 

@@ -167,6 +167,11 @@ impl From<Target> for String {
     }
 }
 
+/// Whether this is the name by which PJRT clients of TPUs call their platform (`TpuName()` in XLA).
+pub fn is_tpu(platform: &str) -> bool {
+    platform.eq_ignore_ascii_case("tpu")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use tpu_parity::case::{Case, Origin, ReferenceProgram};
-use tpu_parity::compare::{ReferenceTensor, Tolerance};
+use tpu_parity::compare::{Precision, ReferenceTensor, Tolerance};
 use tpu_parity::outcome::{Outcome, OutcomeKind, Stage};
+use tpu_parity::pjrt::NamedValue;
 use tpu_parity::run::{
     Fleet, Interrupt, Plan, PlannedTarget, Pool, Progress, Reference, RunError, RunOptions,
     Summary, execute,
@@ -87,7 +88,11 @@ impl Finished {
 }
 
 fn run_cases(cases: Vec<Case>, options: &RunOptions) -> Finished {
-    run_plan(Plan::new(cases, vec![target(&hostile_plugin())]), options)
+    run_on(target(&hostile_plugin()), cases, options)
+}
+
+fn run_on(target: PlannedTarget, cases: Vec<Case>, options: &RunOptions) -> Finished {
+    run_plan(Plan::new(cases, vec![target]), options)
 }
 
 fn run_plan(plan: Plan, options: &RunOptions) -> Finished {
@@ -289,9 +294,11 @@ fn retries_are_recorded_and_a_late_pass_keeps_its_failures() {
     let once = |what: &str| format!("{what}-once={}", dir.path().join(what).display());
     let mut options = options();
     options.retries = 2;
+    options.jobs = 1;
     let cases = vec![
-        case("wrong-once", &once("wrong")),
+        // First, in a worker that has served nothing: its death is its own.
         case("crash-once", &once("crash")),
+        case("wrong-once", &once("wrong")),
         case("wrong", "wrong"),
         case("unimplemented", "unimplemented"),
         case("ordinary", ""),
@@ -327,6 +334,140 @@ fn a_worker_that_dies_idle_is_replaced_and_not_the_next_cases_fault() {
         assert_eq!(outcome.unwrap().unwrap().outcome, OutcomeKind::Pass);
         std::thread::sleep(Duration::from_millis(600));
     }
+}
+
+fn pool(options: &RunOptions, target: PlannedTarget) -> Pool {
+    Pool::start(target, options.clone(), &Interrupt::default())
+        .unwrap()
+        .unwrap()
+}
+
+fn attempt(pool: &Pool, case: &Case) -> Outcome {
+    let outcome = pool.run(case, Some(&reference(case)), &Interrupt::default());
+    outcome.unwrap().unwrap()
+}
+
+#[test]
+fn a_crash_of_what_an_earlier_case_left_behind_is_not_the_later_ones() {
+    let pool = pool(&options(), target(&hostile_plugin()));
+    assert_eq!(
+        attempt(&pool, &case("damage", "damage")).outcome,
+        OutcomeKind::Pass
+    );
+    let later = attempt(&pool, &case("ordinary", ""));
+    assert_eq!(later.outcome, OutcomeKind::Pass);
+    assert_eq!(later.attempts, [OutcomeKind::Pass]);
+    assert_eq!(
+        later.message.unwrap(),
+        "decided in a fresh worker: in stage compile, one that had served 1 other cases ended: \
+         killed by SIGABRT: layout.cc:120] Check failed: has_layout"
+    );
+    // One that crashes by itself does so in the fresh worker too, and that counts once.
+    let crash = attempt(&pool, &case("abort", "abort-in-run"));
+    assert_eq!(crash.outcome, OutcomeKind::Crash);
+    assert_eq!(crash.attempts, [OutcomeKind::Crash]);
+    assert_eq!(
+        crash.message.unwrap(),
+        "killed by SIGABRT: layout.cc:120] Check failed: has_layout"
+    );
+}
+
+#[test]
+fn a_crash_is_a_crash_though_a_fork_of_the_plugin_holds_the_pipes() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("child");
+    let misdeed = format!("fork-then-segfault={}", file.display());
+    let mut options = options();
+    options.timeout = Duration::from_secs(100);
+    let pool = pool(&options, target(&hostile_plugin()));
+    let start = Instant::now();
+    let outcome = attempt(&pool, &case("fork", &misdeed));
+    assert!(start.elapsed() < Duration::from_secs(20));
+    assert_eq!(
+        (outcome.outcome, outcome.stage),
+        (OutcomeKind::Crash, Stage::Run)
+    );
+    assert_eq!(outcome.message.unwrap(), "killed by SIGSEGV");
+    let child = std::fs::read_to_string(&file).unwrap();
+    let stat = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
+    let state = stat.rsplit(") ").next().unwrap_or_default();
+    assert!(state.is_empty() || state.starts_with('Z'), "{stat}");
+}
+
+/// A case whose job does not fit a pipe's 64 KiB.
+fn large(name: &str) -> Case {
+    let mut case = case(name, "");
+    case.program.push_str(&"// much text\n".repeat(100_000));
+    case
+}
+
+#[test]
+fn a_frozen_worker_and_a_large_job_meet_the_deadline() {
+    let mut options = options();
+    options.timeout = Duration::from_secs(3);
+    let pool = pool(&options, target(&hostile_plugin()));
+    attempt(&pool, &case("freeze", "freeze-later"));
+    std::thread::sleep(Duration::from_millis(600));
+    let start = Instant::now();
+    // The freeze is the earlier case's: another worker takes this one.
+    assert_eq!(attempt(&pool, &large("large")).outcome, OutcomeKind::Pass);
+    assert!(start.elapsed() >= options.timeout);
+}
+
+#[test]
+fn a_frozen_worker_and_a_large_job_can_be_interrupted() {
+    let mut options = options();
+    options.timeout = Duration::from_secs(100);
+    let pool = pool(&options, target(&hostile_plugin()));
+    attempt(&pool, &case("freeze", "freeze-later"));
+    std::thread::sleep(Duration::from_millis(600));
+    let interrupt = Interrupt::default();
+    let raise = interrupt.clone();
+    std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(300));
+        raise.raise();
+    });
+    let (start, case) = (Instant::now(), large("large"));
+    let outcome = pool.run(&case, Some(&reference(&case)), &interrupt);
+    assert!(outcome.unwrap().is_none());
+    assert!(start.elapsed() < Duration::from_secs(20));
+}
+
+fn called(platform: &str) -> PlannedTarget {
+    let mut target = target(&hostile_plugin());
+    target.options = vec![NamedValue::new("platform", platform)];
+    target
+}
+
+/// Off by 1, where the absolute products add up to 1000: far beyond f32's `3·2⁻²⁴·1000`, and within bf16's `2·2⁻⁸·1000`.
+#[test]
+fn a_plugin_target_whose_platform_is_tpu_has_a_tpus_numerics() {
+    let mut case = case("wrong", "wrong");
+    case.tolerances = vec![Tolerance::Accumulate {
+        terms: 3,
+        accumulator: ElementType::F32,
+        precision: Some(Precision::Default),
+    }];
+    let mut reference = reference(&case).unwrap();
+    reference[0].scale = Some(Tensor::from_f64(ElementType::F64, vec![3], &[1000.0; 3]).unwrap());
+    for (platform, expected) in [("tpu", OutcomeKind::Pass), ("gpu", OutcomeKind::Fail)] {
+        let pool = pool(&options(), called(platform));
+        assert_eq!(pool.record().platform, platform);
+        let outcome = pool.run(&case, Some(&Ok(reference.clone())), &Interrupt::default());
+        assert_eq!(outcome.unwrap().unwrap().outcome, expected, "{platform}");
+    }
+}
+
+#[test]
+fn a_plugin_target_whose_platform_is_tpu_runs_one_case_at_a_time() {
+    let cases = (0..8)
+        .map(|n| case(&format!("sleep{n}"), "sleep"))
+        .collect();
+    let mut options = options();
+    options.jobs = 8;
+    let finished = run_on(called("tpu"), cases, &options);
+    assert_eq!(finished.summary.finished, 8);
+    assert!(finished.summary.elapsed >= Duration::from_millis(800));
 }
 
 #[test]

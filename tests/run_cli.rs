@@ -403,6 +403,170 @@ fn a_plugin_that_dies_while_it_loads_is_one_error() {
 }
 
 #[test]
+fn a_target_that_is_lost_in_the_middle_still_gets_an_outcome_for_each_case() {
+    let project = Project::new(&["", "abort-in-compile", "", "sleep"]);
+    let count = project.dir.path().join("loads");
+    let output = project
+        .command(&["run", "--target", "aot-v6e", "--jobs", "1"])
+        // One worker for the first case, and another for the second, which kills both.
+        .env("HOSTILE_LOAD", format!("2 {}", count.display()))
+        .output()
+        .unwrap();
+    let text = stderr(&output);
+    assert_eq!(output.status.code(), Some(3), "{text}");
+    let error = text.lines().last().unwrap();
+    assert!(
+        error.starts_with("error: ") && error.contains("target aot-v6e does not start"),
+        "{text}"
+    );
+    let run = project.latest();
+    assert!(run.is_sealed());
+    use OutcomeKind::{Crash, Error, Pass};
+    let got: Vec<(OutcomeKind, Stage)> =
+        run.outcomes.iter().map(|o| (o.outcome, o.stage)).collect();
+    assert_eq!(
+        got,
+        [
+            (Pass, Stage::Compile),
+            (Crash, Stage::Compile),
+            (Error, Stage::Load),
+            (Error, Stage::Load)
+        ]
+    );
+    for outcome in &run.outcomes[2..] {
+        let message = outcome.message.as_deref().unwrap();
+        assert!(message.contains("INTERNAL: loaded too often"), "{message}");
+        assert_eq!(outcome.attempts, [Error]);
+    }
+}
+
+#[test]
+fn a_journal_that_cannot_grow_stays_whole_and_its_run_resumes() {
+    let project = Project::new(&[""; 80]);
+    // 8 blocks of 512 bytes, which hold the plan and the record and not the journal.
+    let script = "trap '' XFSZ; ulimit -f 8; exec \"$0\" \"$@\"";
+    let ordinary = project.command(&["run", "--target", "aot-v6e", "--jobs", "4"]);
+    let mut limited = Command::new("sh");
+    limited
+        .args(["-c", script, BIN])
+        .args(ordinary.get_args())
+        .current_dir(project.dir.path());
+    for (name, value) in ordinary.get_envs() {
+        match value {
+            Some(value) => limited.env(name, value),
+            None => limited.env_remove(name),
+        };
+    }
+    let output = limited.output().unwrap();
+    let text = stderr(&output);
+    assert_eq!(output.status.code(), Some(3), "{text}");
+    let error = text.lines().last().unwrap();
+    assert!(
+        error.starts_with("error: ") && error.contains("journal.jsonl"),
+        "{text}"
+    );
+    let open = project.latest();
+    assert!(!open.is_sealed());
+    assert!((1..80).contains(&open.outcomes.len()));
+    let journal = fs::read_to_string(
+        project
+            .dir
+            .path()
+            .join(".tpu-parity/runs")
+            .join(&open.record.id)
+            .join("journal.jsonl"),
+    )
+    .unwrap();
+    assert!(journal.ends_with('\n') && journal.len() <= 4096);
+    assert_eq!(journal.lines().count(), open.outcomes.len());
+
+    let output = project.run(&["run", "--resume", "latest"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(project.latest().outcomes.len(), 80);
+}
+
+#[test]
+fn what_a_plugin_says_reaches_the_terminal_without_its_escapes() {
+    let project = Project::new(&["escape"]);
+    let output = project.run(&["run", "--target", "aot-v6e"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{text}{}", stderr(&output));
+    assert!(
+        text.contains("\\x1b[31mred") && !text.contains('\x1b'),
+        "{text}"
+    );
+}
+
+/// The error of a command that ends at once, in one line.
+fn one_error(project: &Project, args: &[&str], code: i32) -> String {
+    let output = project.run(args);
+    let text = stderr(&output);
+    assert_eq!(output.status.code(), Some(code), "{args:?}: {text}");
+    assert_eq!(text.lines().count(), 1, "{args:?}: {text}");
+    assert!(text.starts_with("error: "), "{text}");
+    text
+}
+
+#[test]
+fn a_library_that_is_no_plugin_is_one_error() {
+    let project = Project::new(&[""]);
+    // A library that every process has.
+    let maps = fs::read_to_string("/proc/self/maps").unwrap();
+    let libc = maps
+        .split_whitespace()
+        .find(|word| word.contains("/libc.so") || word.contains("/libc-"))
+        .unwrap();
+    let error = one_error(&project, &["run", "--target", &format!("plugin:{libc}")], 3);
+    assert!(
+        error.contains("is not a PJRT plug-in: it exports no GetPjrtApi"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_plugin_that_is_not_the_pinned_one_is_not_loaded() {
+    let project = Project::new(&[""]);
+    let folder = project.dir.path().join("plugins/xla-cpu");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("plugin.so"), "hello").unwrap();
+    let error = one_error(&project, &["run", "--target", "cpu"], 3);
+    // The SHA-256 of "hello", from sha256sum.
+    let found = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
+    assert!(
+        error.contains(found) && error.contains(&"0".repeat(64)) && error.contains("ci/setup"),
+        "{error}"
+    );
+}
+
+#[test]
+fn malformed_toml_is_one_error_with_file_and_line() {
+    for (file, text, place) in [
+        (
+            "suites/hostile/bad.toml",
+            "suite = \"hostile\"\nfamily = \"bad\n",
+            "suites/hostile/bad.toml:2: ",
+        ),
+        (
+            "suites/expectations/bad.toml",
+            "[[expect]]\n\ncases = \n",
+            "suites/expectations/bad.toml:3: ",
+        ),
+        (
+            "ci/plugins.toml",
+            "[[plugin]]\nname = [\n",
+            "ci/plugins.toml:",
+        ),
+    ] {
+        let project = Project::new(&[""]);
+        let path = project.dir.path().join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        let error = one_error(&project, &["run", "--target", "aot-v6e"], 2);
+        assert!(error.contains(place), "{error}");
+    }
+}
+
+#[test]
 fn shards_make_up_the_whole() {
     let project = Project::new(&[""; 20]);
     let mut cases = Vec::new();

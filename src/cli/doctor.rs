@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::{CommandResult, Failure, Global, Verdict};
+use super::{CommandResult, Failure, Global, Verdict, judged};
 use crate::doctor::{self, Diagnosis};
 use crate::pjrt;
 use crate::project::Project;
@@ -40,11 +40,8 @@ impl Doctor {
         let project = Project::discover(&here).map_err(Failure::wrong_use)?;
         let diagnosis = Diagnosis::make(&project, &self.plugin, &program);
         match self.format {
-            Format::Table => print!("{}", doctor::render(&diagnosis, project.root())),
-            Format::Json => {
-                let json = serde_json::to_string_pretty(&diagnosis).map_err(Failure::harness)?;
-                println!("{json}");
-            }
+            Format::Table => judged::print(&doctor::render(&diagnosis, project.root()))?,
+            Format::Json => judged::print(&judged::json(&diagnosis)?)?,
         }
         match diagnosis.unusable().as_slice() {
             [] => Ok(Verdict::Clean),

@@ -1,12 +1,11 @@
 //! `list`: the cases there are.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 
 use clap::ValueEnum;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
-use super::{CommandResult, Failure, Verdict};
+use super::{CommandResult, Failure, Verdict, judged};
 use crate::case::Case;
 use crate::project::Project;
 use crate::suite;
@@ -42,13 +41,8 @@ pub fn run(args: &Args) -> CommandResult {
         Format::Ids => cases.iter().map(|case| format!("{}\n", case.id)).collect(),
         Format::Json => json(&cases).map_err(Failure::harness)?,
     };
-    match std::io::stdout().lock().write_all(text.as_bytes()) {
-        // `list | head` closes the pipe when it has seen enough.
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Failure::harness(error))
-        }
-        _ => Ok(Verdict::Clean),
-    }
+    judged::print(&text)?;
+    Ok(Verdict::Clean)
 }
 
 fn table(cases: &[Case]) -> String {

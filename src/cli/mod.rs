@@ -17,6 +17,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::report::escape;
 use crate::run::Interrupt;
 
 /// Conformance test harness and compatibility tracker for TPUs.
@@ -83,6 +84,14 @@ impl Failure {
     }
 }
 
+/// The value of `--timeout`.
+fn positive_seconds(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(seconds) if seconds > 0.0 && seconds <= 1e6 => Ok(seconds),
+        _ => Err("not a number of seconds above 0".to_owned()),
+    }
+}
+
 pub type CommandResult = Result<Verdict, Failure>;
 
 pub fn main() -> ExitCode {
@@ -112,6 +121,9 @@ pub fn main() -> ExitCode {
 }
 
 fn complain(error: &anyhow::Error, code: u8) -> ExitCode {
-    eprintln!("error: {error:#}");
+    // Errors quote plug-ins and files. Those of suites are several lines.
+    let text = format!("{error:#}");
+    let lines: Vec<String> = text.lines().map(escape::line).collect();
+    eprintln!("error: {}", lines.join("\n"));
     ExitCode::from(code)
 }

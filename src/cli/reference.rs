@@ -3,13 +3,15 @@
 use clap::Subcommand;
 use std::time::Duration;
 
-use super::{CommandResult, Failure, Verdict};
+use super::{CommandResult, Failure, Verdict, judged, positive_seconds};
 use crate::case::Case;
 use crate::project::Project;
-use crate::reference::{self, Generator, ReferenceStore};
+use crate::reference::{self, Generated, Generator, Left, ReferenceStore, Unreferenced};
+use crate::report::escape;
 use crate::run::{Interrupt, PlannedTarget, Pool, RunOptions};
 use crate::suite;
 use crate::target::Target;
+use crate::track::Expectations;
 
 /// Compute the references that cases are compared against, or check the stored ones
 #[derive(clap::Args)]
@@ -20,7 +22,8 @@ pub struct Args {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Compute the references of the selected cases in f64 on the pinned CPU plug-in, and store them with their provenance
+    /// Compute the references of the selected cases in f64 on the pinned CPU plug-in, and store them with their provenance;
+    /// exit 1 if one is lost, or cannot be computed and is no known failure of the `cpu` target
     Generate(Selection),
     /// Compute them again; exit 1 if any differs, is stale or is missing
     Verify(Selection),
@@ -38,13 +41,14 @@ struct Selection {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
     /// Seconds that one case may take
-    #[arg(long, value_name = "S", default_value_t = 60)]
-    timeout: u64,
+    #[arg(long, value_name = "SECONDS", default_value_t = 60.0, value_parser = positive_seconds)]
+    timeout: f64,
 }
 
 struct Session {
     all: Vec<Case>,
     cases: Vec<Case>,
+    known: Expectations,
     store: ReferenceStore,
     pool: Pool,
     generator: Generator,
@@ -60,6 +64,7 @@ impl Session {
         let all = suite::load(&project.suites()).map_err(Failure::wrong_use)?;
         let cases = suite::select(all.clone(), &selection.select, &selection.exclude)
             .map_err(Failure::wrong_use)?;
+        let known = Expectations::load(&project.expectations()).map_err(Failure::wrong_use)?;
         let store = ReferenceStore::open(&project.references()).map_err(Failure::wrong_use)?;
         let plugin = project.resolve(&Target::Cpu).map_err(Failure::harness)?;
         let version = plugin
@@ -73,7 +78,7 @@ impl Session {
             sha256: plugin.sha256.clone(),
         };
         let mut options = RunOptions::new(std::env::current_exe().map_err(Failure::harness)?);
-        options.timeout = Duration::from_secs(selection.timeout);
+        options.timeout = Duration::from_secs_f64(selection.timeout);
         if let Some(jobs) = selection.jobs {
             options.jobs = jobs.into();
         }
@@ -84,6 +89,7 @@ impl Session {
         Ok(pool.map(|pool| Self {
             all,
             cases,
+            known,
             store,
             pool,
             generator,
@@ -117,41 +123,63 @@ fn generate(selection: &Selection) -> CommandResult {
         session.jobs,
         &session.interrupt,
         &|| bar.inc(1),
-    )
-    .map_err(Failure::harness)?;
+    );
     bar.finish_and_clear();
     if report.interrupted {
         return Err(interrupted());
     }
-    let gone: Vec<_> = session
-        .store
-        .ids()
-        .filter(|id| !session.all.iter().any(|case| case.id == **id))
-        .cloned()
-        .collect();
-    for id in &gone {
-        session.store.remove(id);
-    }
+    let gone = session.store.remove_gone(&session.all);
     session.store.save().map_err(Failure::harness)?;
-    for unreferenced in &report.unreferenced {
-        println!(
-            "no reference  {}  {} at {}: {}",
-            unreferenced.id,
-            unreferenced.why.outcome,
-            unreferenced.why.stage,
-            unreferenced.why.message.as_deref().unwrap_or_default()
-        );
+    let is_known = |case: &Unreferenced| reference::is_known_unreferenced(&session.known, &case.id);
+    let mut text = String::new();
+    for case in &report.unreferenced {
+        text.push_str(&describe(case, is_known(case)));
     }
-    println!(
-        "{} references: {} new, {} changed, {} unchanged; {} of cases that are gone removed; {} cases without one",
-        session.store.ids().count(),
+    text.push_str(&totals(session.store.ids().count(), &report, gone));
+    judged::print(&text)?;
+    if let Some(failure) = report.failure {
+        return Err(Failure::harness(failure));
+    }
+    if let Some(invalid) = report.invalid {
+        return Err(Failure::wrong_use(invalid));
+    }
+    let expected = |case: &Unreferenced| case.left != Left::Lost && is_known(case);
+    Ok(if report.unreferenced.iter().all(expected) {
+        Verdict::Clean
+    } else {
+        Verdict::Unexpected
+    })
+}
+
+fn describe(case: &Unreferenced, known: bool) -> String {
+    let left = match case.left {
+        Left::Kept => "reference kept",
+        Left::Lost => "reference lost",
+        Left::Nothing if known => "no reference, as known",
+        Left::Nothing => "no reference",
+    };
+    format!(
+        "{left}  {}  {} at {}: {}\n",
+        case.id,
+        case.why.outcome,
+        case.why.stage,
+        escape::line(case.why.message.as_deref().unwrap_or_default())
+    )
+}
+
+fn totals(stored: usize, report: &Generated, gone: usize) -> String {
+    let left = |left| report.unreferenced.iter().filter(move |c| c.left == left);
+    format!(
+        "{stored} references: {} new, {} changed, {} unchanged, {} kept that could not be computed again; \
+         {} of cases that are gone removed; {} cases without one, of which {} had one\n",
         report.added,
         report.changed,
         report.unchanged,
-        gone.len(),
-        report.unreferenced.len()
-    );
-    Ok(Verdict::Clean)
+        left(Left::Kept).count(),
+        gone,
+        left(Left::Nothing).count() + left(Left::Lost).count(),
+        left(Left::Lost).count()
+    )
 }
 
 fn verify(selection: &Selection) -> CommandResult {
@@ -172,16 +200,22 @@ fn verify(selection: &Selection) -> CommandResult {
     if report.interrupted {
         return Err(interrupted());
     }
+    let mut text = String::new();
     for finding in &report.findings {
-        println!("{}: {}", finding.id, finding.what);
+        text.push_str(&format!(
+            "{}: {}\n",
+            finding.id,
+            escape::line(&finding.what)
+        ));
     }
-    println!(
-        "{} references: {} identical, {} within the rounding of f64, {} that differ, are stale or are missing",
+    text.push_str(&format!(
+        "{} references: {} identical, {} within the rounding of f64, {} that differ, are stale or are missing\n",
         session.cases.len(),
         report.identical,
         report.within_rounding,
         report.findings.len()
-    );
+    ));
+    judged::print(&text)?;
     Ok(if report.findings.is_empty() {
         Verdict::Clean
     } else {

@@ -5,14 +5,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::judged::{self, Tracker};
-use super::{CommandResult, Failure, Global, Verdict};
+use super::{CommandResult, Failure, Global, Verdict, positive_seconds};
 use crate::case::{Case, CaseId};
 use crate::outcome::{Outcome, OutcomeKind, Stage};
 use crate::project::{Project, ProjectError};
 use crate::reference::ReferenceStore;
+use crate::report::escape;
 use crate::run::{
     Fleet, Interrupt, Plan, PlannedTarget, Progress, RunError, RunOptions, Shard, Summary, execute,
-    shortened, summary_table,
+    summary_table,
 };
 use crate::store::{Environment, Run, RunRecord, RunWriter, StoreError};
 use crate::suite;
@@ -21,6 +22,8 @@ use crate::track::{self, Judgement, VerdictKind};
 
 /// How many unexpected outcomes are shown per target.
 const EXAMPLES: usize = 10;
+/// How many characters of a message are shown.
+const LONGEST_MESSAGE: usize = 160;
 
 /// How many cases a command that is suggested may name; for more it repeats the run's globs.
 const COMMAND_IDS: usize = 4;
@@ -71,13 +74,6 @@ pub struct Args {
     strict: bool,
 }
 
-fn positive_seconds(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(seconds) if seconds > 0.0 && seconds <= 1e6 => Ok(seconds),
-        _ => Err("not a number of seconds above 0".to_owned()),
-    }
-}
-
 /// What is about to run, and the run in the store if it exists already.
 struct Prepared {
     plan: Plan,
@@ -125,7 +121,18 @@ pub fn run(global: &Global, args: &Args) -> CommandResult {
     let judgement = tracker.judge(&run, None);
     let (text, verdict) = conclude(&run, &judgement, &summary, args.strict);
     judged::print(&text)?;
-    Ok(verdict)
+    match summary.lost.into_iter().next() {
+        Some(lost) => {
+            let kept = format!(
+                "run {id} is complete, with errors for the cases that {} was lost for",
+                lost.target
+            );
+            Err(Failure::Harness(
+                anyhow::Error::new(RunError::from(lost)).context(kept),
+            ))
+        }
+        None => Ok(verdict),
+    }
 }
 
 fn create(
@@ -357,8 +364,13 @@ fn without_reference(run: &Run) -> Option<String> {
         track::cases(ids.len()),
         track::thousands(skipped.len()),
         first.case,
-        shortened(first.message.as_deref().unwrap_or("no reason given"))
+        told(first.message.as_deref().unwrap_or("no reason given"))
     ))
+}
+
+/// A plug-in's words, in one short line that a terminal can take.
+fn told(message: &str) -> String {
+    escape::shorten(&escape::line(message), LONGEST_MESSAGE)
 }
 
 fn example(verdict: &track::Verdict) -> String {
@@ -368,6 +380,6 @@ fn example(verdict: &track::Verdict) -> String {
         "  {} {outcome} {}: {}",
         verdict.kind,
         verdict.case,
-        shortened(message)
+        told(message)
     )
 }

@@ -5,6 +5,7 @@ use comfy_table::Table;
 use comfy_table::presets::NOTHING;
 
 use super::{CommandResult, Failure, Global, Verdict, judged};
+use crate::report::escape;
 use crate::store::{Listed, Run};
 
 /// Look at the runs that are kept.
@@ -55,24 +56,24 @@ fn row(listed: &Listed) -> [String; 5] {
     let targets: Vec<String> = run.record.targets.iter().map(ToString::to_string).collect();
     let state = if run.is_sealed() { "sealed" } else { "open" };
     [
-        listed.dir.id(),
-        run.record.label.clone().unwrap_or_default(),
+        escape::line(&listed.dir.id()),
+        escape::line(run.record.label.as_deref().unwrap_or_default()),
         state.to_owned(),
         format!(
             "{}/{}",
             run.outcomes.len(),
             run.planned.len() * run.record.targets.len()
         ),
-        targets.join(" "),
+        escape::line(&targets.join(" ")),
     ]
 }
 
 fn unreadable(listed: &Listed, error: &crate::store::StoreError) -> [String; 5] {
     [
-        listed.dir.id(),
+        escape::line(&listed.dir.id()),
         String::new(),
         "unreadable".to_owned(),
         String::new(),
-        error.to_string(),
+        escape::line(&error.to_string()),
     ]
 }

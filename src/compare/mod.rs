@@ -10,7 +10,7 @@ mod scan;
 
 use serde::{Deserialize, Serialize};
 
-use crate::target::Target;
+use crate::target::is_tpu;
 use crate::tensor::{ElementType, Tensor};
 
 /// How far a float result may lie from its reference. Integers, bools, shapes, element types, NaN positions, infinities and
@@ -95,10 +95,11 @@ pub struct Numerics {
 }
 
 impl Numerics {
-    /// XLA CPU sets flush-to-zero; a TPU flushes and multiplies in bf16.
-    pub fn for_target(target: &Target) -> Self {
+    /// Of the PJRT platform that a client names itself, however its target was spelled: XLA CPU sets flush-to-zero; a TPU
+    /// flushes and multiplies in bf16.
+    pub fn for_platform(platform: &str) -> Self {
         Self {
-            matmul_bf16_passes: matches!(target, Target::Tpu | Target::Aot { .. }),
+            matmul_bf16_passes: is_tpu(platform),
             flush_subnormals: true,
         }
     }

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::{Diagnosis, PluginReport};
 use crate::pjrt::{Probe, TopologyProbe};
+use crate::report::escape;
 
 /// Paths under `root` are shown relative to it.
 pub fn render(diagnosis: &Diagnosis, root: &Path) -> String {
@@ -122,6 +123,7 @@ fn render_probe(out: &mut String, probe: &Probe) {
 fn row(out: &mut String, indent: &str, label: &str, text: &str) {
     const LABEL: usize = 12;
     let room = 80 - indent.len() - LABEL;
+    let text = &escape::line(text);
     let mut label = label;
     let mut line = String::new();
     // Two spaces in a row are a column's edge, not a place to break.

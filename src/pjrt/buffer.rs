@@ -101,11 +101,7 @@ impl Buffer {
         // case, and put the elements in order here.
         let layout = self.layout(shape.len());
         let layout = layout.as_ref().unwrap_or(&row_major);
-        let data = element::unpack(
-            element_type,
-            elements,
-            self.copy_out(layout, element_type, elements)?,
-        );
+        let data = self.copy_out(layout, element_type, elements)?;
         let data = match *layout == row_major {
             true => data,
             false => layout::to_row_major(&data, element_type.bytes(), &shape, layout),
@@ -130,7 +126,7 @@ impl Buffer {
         layout::is_permutation(layout, rank).then(|| layout.to_vec())
     }
 
-    /// The bytes on the host in the layout given, without tiles.
+    /// A tensor's bytes in the layout given, without tiles.
     fn copy_out(
         &self,
         minor_to_major: &[i64],
@@ -150,18 +146,15 @@ impl Buffer {
         args.host_layout = &raw mut layout;
         // Without room the plug-in tells the size.
         call!(self.client.plugin(), PJRT_Buffer_ToHostBuffer, args)?;
-        // Sub-byte elements may come one a byte, as XLA's do, or packed.
-        let packed = (elements * element_type.bits()).div_ceil(8);
-        if args.dst_size != packed && args.dst_size != elements * element_type.bytes() {
-            return Err(Error::Malformed {
-                call: CALL,
-                what: format!(
-                    "a size of {} bytes for {elements} elements of {element_type}",
-                    args.dst_size
-                ),
-            });
+        if !element::is_host_size(element_type, elements, args.dst_size) {
+            return Err(element::bad_size(
+                CALL,
+                element_type,
+                elements,
+                args.dst_size,
+            ));
         }
-        let mut data = vec![0u8; args.dst_size];
+        let mut data = raw::room(CALL, args.dst_size)?;
         if data.is_empty() {
             return Ok(data);
         }
@@ -169,12 +162,15 @@ impl Buffer {
         args.event = ptr::null_mut();
         call!(self.client.plugin(), PJRT_Buffer_ToHostBuffer, args)?;
         self.client.plugin().wait(CALL, args.event)?;
-        Ok(data)
+        element::unpack(CALL, element_type, elements, data)
     }
 
     /// How many elements a shape has; a number whose bits cannot be counted is no shape of a buffer.
     fn elements(&self, shape: &[usize]) -> Result<usize> {
         const MOST: usize = usize::MAX / 128;
+        if shape.contains(&0) {
+            return Ok(0);
+        }
         shape
             .iter()
             .try_fold(1usize, |product, size| product.checked_mul(*size))

@@ -64,15 +64,32 @@ pub fn element_type(buffer_type: PJRT_Buffer_Type) -> Result<ElementType> {
         .ok_or(Error::UnknownBufferType(buffer_type))
 }
 
+/// Whether a plug-in may hand over this many elements in `size` bytes: one a byte where they are smaller, as XLA does, or
+/// packed where they fill a byte.
+pub fn is_host_size(element_type: ElementType, elements: usize, size: usize) -> bool {
+    let bits = element_type.bits();
+    size == elements * element_type.bytes()
+        || (bits < 8 && 8 % bits == 0 && size == elements.div_ceil(8 / bits))
+}
+
 /// A plug-in's host bytes as a tensor's: one byte an element, signed ones sign-extended, other high bits clear.
 /// Types of a byte and more pass unchanged.
-pub fn unpack(element_type: ElementType, elements: usize, bytes: Vec<u8>) -> Vec<u8> {
+///
+/// # Errors
+/// [`Error::Malformed`] if the length is none of this type's, see [`is_host_size`].
+pub fn unpack(
+    call: &'static str,
+    element_type: ElementType,
+    elements: usize,
+    bytes: Vec<u8>,
+) -> Result<Vec<u8>> {
+    if !is_host_size(element_type, elements, bytes.len()) {
+        return Err(bad_size(call, element_type, elements, bytes.len()));
+    }
     let bits = element_type.bits();
     if bits >= 8 {
-        return bytes;
+        return Ok(bytes);
     }
-    let per_byte = 8 / bits;
-    let packed = bytes.len() < elements;
     let mask = (1u8 << bits) - 1;
     let extend = |element: u8| {
         let element = element & mask;
@@ -82,12 +99,25 @@ pub fn unpack(element_type: ElementType, elements: usize, bytes: Vec<u8>) -> Vec
             element
         }
     };
-    if !packed {
-        return bytes.into_iter().map(extend).collect();
+    if bytes.len() == elements {
+        return Ok(bytes.into_iter().map(extend).collect());
     }
-    (0..elements)
+    let per_byte = 8 / bits;
+    Ok((0..elements)
         .map(|index| extend(bytes[index / per_byte] >> (bits * (index % per_byte))))
-        .collect()
+        .collect())
+}
+
+pub fn bad_size(
+    call: &'static str,
+    element_type: ElementType,
+    elements: usize,
+    size: usize,
+) -> Error {
+    Error::Malformed {
+        call,
+        what: format!("a size of {size} bytes for {elements} elements of {element_type}"),
+    }
 }
 
 #[cfg(test)]
@@ -125,9 +155,30 @@ mod tests {
 
     #[test]
     fn sub_byte_elements_come_out_one_a_byte() {
-        assert_eq!(unpack(I4, 3, vec![0x0f, 0x07, 0x08]), [0xff, 0x07, 0xf8]);
-        assert_eq!(unpack(U4, 3, vec![0xf1, 0x02]), [0x01, 0x0f, 0x02]);
-        assert_eq!(unpack(I2, 4, vec![0b11_10_01_00]), [0x00, 0x01, 0xfe, 0xff]);
-        assert_eq!(unpack(I8, 2, vec![0x80, 0x7f]), [0x80, 0x7f]);
+        let unpack = |t, n, bytes: &[u8]| super::unpack("PJRT_X", t, n, bytes.to_vec()).unwrap();
+        assert_eq!(unpack(I4, 3, &[0x0f, 0x07, 0x08]), [0xff, 0x07, 0xf8]);
+        assert_eq!(unpack(U4, 3, &[0xf1, 0x02]), [0x01, 0x0f, 0x02]);
+        assert_eq!(unpack(I2, 4, &[0b11_10_01_00]), [0x00, 0x01, 0xfe, 0xff]);
+        assert_eq!(unpack(I8, 2, &[0x80, 0x7f]), [0x80, 0x7f]);
+        assert_eq!(unpack(F6E2M3FN, 4, &[0xff, 1, 2, 3]), [0x3f, 1, 2, 3]);
+    }
+
+    #[test]
+    fn a_length_that_is_none_of_the_types_is_malformed() {
+        // Four f6 elements would fit three bytes, but no byte holds a whole number of them.
+        for (element_type, elements, size) in [
+            (F6E2M3FN, 4, 3),
+            (F6E3M2FN, 8, 6),
+            (I4, 3, 1),
+            (I2, 4, 2),
+            (F32, 2, 7),
+            (I8, 0, 1),
+        ] {
+            let error = unpack("PJRT_X", element_type, elements, vec![0; size]).unwrap_err();
+            assert!(
+                matches!(error, Error::Malformed { call: "PJRT_X", .. }),
+                "{error}"
+            );
+        }
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use crate::line::one_line;
 use crate::tensor::{ElementType, TensorError};
 
 pub type Result<T> = std::result::Result<T, Error>;
@@ -47,24 +48,17 @@ pub enum Error {
 }
 
 impl Error {
-    /// PJRT's own code, for errors that a plug-in answered with; `UNIMPLEMENTED` for an entry that it lacks.
+    /// PJRT's own code, for errors that a plug-in answered with; `UNIMPLEMENTED` for an entry or an element type that it
+    /// lacks, and for a buffer type that StableHLO lacks.
     pub fn code(&self) -> Option<ErrorCode> {
         match self {
             Self::Plugin { code, .. } => Some(*code),
-            Self::MissingEntry { .. } => Some(ErrorCode::Unimplemented),
+            Self::MissingEntry { .. } | Self::NoBufferType(_) | Self::UnknownBufferType(_) => {
+                Some(ErrorCode::Unimplemented)
+            }
             _ => None,
         }
     }
-}
-
-/// A message's lines, trimmed and joined by `; `: every message of this program is one line.
-fn one_line(message: &str) -> String {
-    let lines: Vec<&str> = message
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty())
-        .collect();
-    lines.join("; ")
 }
 
 macro_rules! codes {
@@ -145,6 +139,16 @@ mod tests {
             error.to_string(),
             "unsupported by this plug-in: its PJRT C API 0.54 has no PJRT_Compile"
         );
+    }
+
+    #[test]
+    fn a_type_without_a_buffer_counts_as_unimplemented() {
+        for error in [
+            Error::NoBufferType(ElementType::F6E2M3FN),
+            Error::UnknownBufferType(23),
+        ] {
+            assert_eq!(error.code(), Some(ErrorCode::Unimplemented), "{error}");
+        }
     }
 
     #[test]

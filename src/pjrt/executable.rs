@@ -86,6 +86,13 @@ impl Executable {
         let mut args = PJRT_Executable_NumOutputs_Args::new();
         args.executable = self.raw;
         call!(&self.plugin, PJRT_Executable_NumOutputs, args)?;
+        // More than any program has, and few enough to make room for.
+        if args.num_outputs > 1 << 20 {
+            return Err(Error::Malformed {
+                call: "PJRT_Executable_NumOutputs",
+                what: format!("{} outputs", args.num_outputs),
+            });
+        }
         Ok(args.num_outputs)
     }
 
@@ -201,7 +208,7 @@ impl Executable {
         args.program = &raw mut raw;
         // Without room the plug-in tells the size, and with it fills the room.
         call!(&self.plugin, PJRT_Executable_OptimizedProgram, args)?;
-        let mut code = vec![0u8; raw.code_size];
+        let mut code = raw::room("PJRT_Executable_OptimizedProgram", raw.code_size)?;
         raw.code = code.as_mut_ptr().cast();
         call!(&self.plugin, PJRT_Executable_OptimizedProgram, args)?;
         code.truncate(raw.code_size);

@@ -15,6 +15,10 @@ pub fn is_permutation(minor_to_major: &[i64], rank: usize) -> bool {
 /// Elements of `width` bytes that lie in the order of `minor_to_major`, a permutation of the dimensions, in row-major
 /// order.
 pub fn to_row_major(data: &[u8], width: usize, shape: &[usize], minor_to_major: &[i64]) -> Vec<u8> {
+    // The sizes of an empty tensor may multiply to anything.
+    if data.is_empty() {
+        return Vec::new();
+    }
     // In elements, by dimension.
     let mut strides = vec![0; shape.len()];
     let mut stride = 1;
@@ -62,6 +66,8 @@ mod tests {
             .collect();
         let rows: Vec<u8> = (1..=6).flat_map(|e| [e, 0]).collect();
         assert_eq!(to_row_major(&data, 2, &[2, 3], &[0, 1]), rows);
+        let huge = [0, usize::MAX, 2];
+        assert!(to_row_major(&[], 2, &huge, &[1, 2, 0]).is_empty());
         // Dimension 1 fastest, then 0, then 2.
         let at = |i: usize, j: usize, k: usize| j + 3 * i + 6 * k;
         let rows: Vec<u8> = (0..24)

@@ -63,3 +63,31 @@ pub fn handle<T>(call: &'static str, handle: *mut T) -> Result<*mut T> {
     }
     Ok(handle)
 }
+
+/// Zeros to write to, as many bytes as a plug-in asked for.
+pub fn room(call: &'static str, bytes: usize) -> Result<Vec<u8>> {
+    let mut room = Vec::new();
+    room.try_reserve_exact(bytes)
+        .map_err(|_| Error::Malformed {
+            call,
+            what: format!("a size of {bytes} bytes, for which there is no memory"),
+        })?;
+    room.resize(bytes, 0);
+    Ok(room)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_impossible_size_is_malformed() {
+        assert_eq!(room("PJRT_X", 3).unwrap(), [0, 0, 0]);
+        for bytes in [usize::MAX, isize::MAX as usize] {
+            assert!(matches!(
+                room("PJRT_X", bytes),
+                Err(Error::Malformed { call: "PJRT_X", .. })
+            ));
+        }
+    }
+}

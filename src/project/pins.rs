@@ -5,6 +5,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::{ProjectError, Result};
+use crate::text::toml_error;
 
 /// One plug-in that `ci/setup` installs.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -38,12 +39,8 @@ pub fn parse(path: &Path, text: &str) -> Result<Vec<Pin>> {
         reason,
     };
     let pins: Pins = toml::from_str(text).map_err(|error| {
-        let start = error.span().map_or(0, |span| span.start.min(text.len()));
-        let line = 1 + text.as_bytes()[..start]
-            .iter()
-            .filter(|byte| **byte == b'\n')
-            .count();
-        bad(line, error.message().to_owned())
+        let (line, complaint) = toml_error(text, &error);
+        bad(line, complaint)
     })?;
     let line_of = |needle: &str| {
         text.lines()

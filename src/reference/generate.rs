@@ -9,14 +9,28 @@ use super::format::{Generator, Output, Provenance, Record, SCHEMA, StoredTensor}
 use super::store::{ReferenceError, ReferenceStore, inputs, reference_program_hash};
 use crate::case::{Case, CaseId};
 use crate::compare::ReferenceTensor;
-use crate::outcome::Outcome;
-use crate::run::{Computed, Interrupt, Pool, RunError};
+use crate::outcome::{Outcome, OutcomeKind};
+use crate::run::{Computed, Interrupt, Pool, RunError, parser_message};
+use crate::suite::{SuiteError, SuiteErrors};
 
-/// A case that has no reference, and the outcome that says why.
+/// A case whose reference could not be computed, and the outcome that says why.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Unreferenced {
     pub id: CaseId,
     pub why: Outcome,
+    pub left: Left,
+}
+
+/// What a case is left with whose reference could not be computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Left {
+    /// It never had a reference.
+    Nothing,
+    /// The reference it had, which is of another program, seed or inputs, damaged, or of a plug-in that now refuses the
+    /// program, is gone.
+    Lost,
+    /// The reference it had is still that of this very case, and the attempt says nothing against it.
+    Kept,
 }
 
 /// What [`generate`] did.
@@ -28,47 +42,11 @@ pub struct Generated {
     pub changed: usize,
     pub unchanged: usize,
     pub unreferenced: Vec<Unreferenced>,
+    /// Programs that are not valid StableHLO; what was stored for their cases stays, for when they are corrected.
+    pub invalid: Option<SuiteErrors>,
     pub interrupted: bool,
-}
-
-/// Computes the references of `cases` and puts them into `store`, which the caller saves. A case whose reference cannot be
-/// computed loses the one it had.
-pub fn generate(
-    store: &mut ReferenceStore,
-    cases: &[Case],
-    pool: &Pool,
-    generator: &Generator,
-    jobs: usize,
-    interrupt: &Interrupt,
-    on_case: &(dyn Fn() + Sync),
-) -> Result<Generated, GenerateError> {
-    let date = today();
-    let mut report = Generated::default();
-    let computed = compute_all(cases, pool, jobs, interrupt, on_case)?;
-    report.interrupted = computed.len() < cases.len();
-    for (index, computed) in computed {
-        let case = &cases[index];
-        match computed {
-            Ok(tensors) => {
-                let record = record(case, &tensors, generator, &date)?;
-                let old = store.record(&case.id).cloned();
-                store.insert(record);
-                match old {
-                    None => report.added += 1,
-                    Some(old) if store.record(&case.id) == Some(&old) => report.unchanged += 1,
-                    Some(_) => report.changed += 1,
-                }
-            }
-            Err(why) => {
-                store.remove(&case.id);
-                report.unreferenced.push(Unreferenced {
-                    id: case.id.clone(),
-                    why: *why,
-                });
-            }
-        }
-    }
-    Ok(report)
+    /// Why not everything could be computed; what was is in the store.
+    pub failure: Option<GenerateError>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -79,14 +57,90 @@ pub enum GenerateError {
     Reference(#[from] ReferenceError),
 }
 
-/// In the order of the cases; those that an interrupt left out are not there.
+/// Computes the references of `cases` and puts them into `store`, which the caller saves.
+pub fn generate(
+    store: &mut ReferenceStore,
+    cases: &[Case],
+    pool: &Pool,
+    generator: &Generator,
+    jobs: usize,
+    interrupt: &Interrupt,
+    on_case: &(dyn Fn() + Sync),
+) -> Generated {
+    let date = today();
+    let (computed, failure) = compute_all(cases, pool, jobs, interrupt, on_case);
+    let mut report = Generated {
+        interrupted: failure.is_none() && computed.len() < cases.len(),
+        failure: failure.map(GenerateError::from),
+        ..Generated::default()
+    };
+    let mut invalid = Vec::new();
+    for (index, computed) in computed {
+        let case = &cases[index];
+        match computed {
+            Ok(tensors) => match record(case, &tensors, generator, &date) {
+                Ok(record) => put(store, record, &mut report),
+                Err(error) => report.failure = Some(error.into()),
+            },
+            Err(why) => match why.message.as_deref().and_then(parser_message) {
+                Some(complaint) => invalid.push(SuiteError {
+                    origin: case.origin.clone(),
+                    case: Some(case.id.to_string()),
+                    what: format!("the program is not valid StableHLO: {complaint}"),
+                    remedy: "correct the template".to_owned(),
+                }),
+                None => {
+                    let left = leave(store, case, why.outcome);
+                    report.unreferenced.push(Unreferenced {
+                        id: case.id.clone(),
+                        why: *why,
+                        left,
+                    });
+                }
+            },
+        }
+    }
+    report.invalid = (!invalid.is_empty()).then_some(SuiteErrors(invalid));
+    report
+}
+
+fn put(store: &mut ReferenceStore, record: Record, report: &mut Generated) {
+    let id = record.id.clone();
+    let held = store.holds(&id);
+    let damaged = store.is_damaged(&id);
+    let old = store.record(&id).cloned();
+    store.insert(record);
+    if !held {
+        report.added += 1;
+    } else if !damaged && store.record(&id) == old.as_ref() {
+        report.unchanged += 1;
+    } else {
+        report.changed += 1;
+    }
+}
+
+/// A crash, a timeout or an exhausted memory says nothing against the reference that there is.
+fn leave(store: &mut ReferenceStore, case: &Case, outcome: OutcomeKind) -> Left {
+    let accident = matches!(
+        outcome,
+        OutcomeKind::Crash | OutcomeKind::Timeout | OutcomeKind::Oom
+    );
+    if accident && store.reference(case).is_ok() {
+        return Left::Kept;
+    }
+    let had = store.holds(&case.id);
+    store.remove(&case.id);
+    if had { Left::Lost } else { Left::Nothing }
+}
+
+/// In the order of the cases; those that an interrupt or the failure of the last worker left out are not there.
 pub(super) fn compute_all(
     cases: &[Case],
     pool: &Pool,
     jobs: usize,
     interrupt: &Interrupt,
     on_case: &(dyn Fn() + Sync),
-) -> Result<Vec<(usize, Computed)>, RunError> {
+) -> (Vec<(usize, Computed)>, Option<RunError>) {
     let next = AtomicUsize::new(0);
     let done = Mutex::new(Vec::with_capacity(cases.len()));
     let lane = || -> Result<(), RunError> {
@@ -105,17 +159,19 @@ pub(super) fn compute_all(
         }
         Ok(())
     };
-    let result = thread::scope(|scope| {
+    let failure = thread::scope(|scope| {
         let lanes: Vec<_> = (0..jobs.max(1)).map(|_| scope.spawn(lane)).collect();
-        lanes.into_iter().try_for_each(|lane| {
+        let ends = lanes.into_iter().map(|lane| {
             lane.join()
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        })
+        });
+        // All are waited for: what the others computed counts.
+        let ends: Vec<_> = ends.collect();
+        ends.into_iter().find_map(Result::err)
     });
-    result?;
     let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
     done.sort_by_key(|(index, _)| *index);
-    Ok(done)
+    (done, failure)
 }
 
 fn record(

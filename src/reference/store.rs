@@ -1,6 +1,10 @@
 //! Looks references up, and tells a sound one from one that is missing, damaged or stale.
+//!
+//! A line that cannot be read costs the reference of its case and no other: it is kept, so that whoever asks for that
+//! reference hears where it is damaged, and goes when the case is computed again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -22,14 +26,6 @@ pub enum ReferenceError {
         path: PathBuf,
         source: std::io::Error,
     },
-    #[error(
-        "{path}:{line}: damaged reference: {reason}; run `tpu-parity reference generate` for it again"
-    )]
-    Damaged {
-        path: PathBuf,
-        line: usize,
-        reason: String,
-    },
     #[error("{id}: cannot draw its inputs: {reason}")]
     Inputs { id: CaseId, reason: String },
 }
@@ -39,8 +35,10 @@ pub enum ReferenceError {
 pub enum Lookup {
     Found(Vec<ReferenceTensor>),
     Missing,
-    /// Computed for another program, seed or inputs, or unusable: never compared against. Says what changed.
+    /// Computed for another program, seed or inputs: never compared against. Says what changed.
     Stale(String),
+    /// Unreadable: never compared against. Says where and why.
+    Damaged(String),
 }
 
 impl Lookup {
@@ -54,8 +52,35 @@ impl Lookup {
             Self::Stale(why) => Err(format!(
                 "stale reference: {why}; run `tpu-parity reference generate '{id}'`"
             )),
+            Self::Damaged(why) => Err(format!(
+                "damaged reference: {why}; run `tpu-parity reference generate '{id}'`"
+            )),
         }
     }
+}
+
+/// A line of a reference file, 1-based; the path starts at the folder of all references.
+#[derive(Debug, Clone)]
+struct Place {
+    path: PathBuf,
+    line: usize,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.path.display(), self.line)
+    }
+}
+
+/// A line that is no reference, kept as it is until its case is computed again.
+#[derive(Debug)]
+struct DamagedLine {
+    file: PathBuf,
+    place: Place,
+    reason: String,
+    text: String,
+    /// Where it can still be read.
+    id: Option<CaseId>,
 }
 
 /// All references under a folder, read once.
@@ -63,14 +88,18 @@ impl Lookup {
 pub struct ReferenceStore {
     root: PathBuf,
     records: BTreeMap<CaseId, Record>,
+    /// Where the records were read.
+    places: BTreeMap<CaseId, Place>,
+    damaged: Vec<DamagedLine>,
 }
 
 impl ReferenceStore {
-    /// Reads `<root>/<suite>/<subject>.jsonl`. A folder that is not there is an empty store.
+    /// Reads `<root>/<suite>/<subject>.jsonl`. A folder that is not there is an empty store; a damaged line is no error
+    /// here but what [`Self::lookup`] answers for its case.
     pub fn open(root: &Path) -> Result<Self, ReferenceError> {
         let mut store = Self {
             root: root.to_owned(),
-            records: BTreeMap::new(),
+            ..Self::default()
         };
         for suite in entries(root)? {
             if suite.is_dir() {
@@ -85,30 +114,74 @@ impl ReferenceStore {
     }
 
     fn read(&mut self, path: &Path) -> Result<(), ReferenceError> {
-        let text = fs::read_to_string(path).map_err(|source| ReferenceError::Read {
+        let bytes = fs::read(path).map_err(|source| ReferenceError::Read {
             path: path.to_owned(),
             source,
         })?;
-        for (index, line) in text.lines().enumerate() {
-            let damaged = |reason: String| ReferenceError::Damaged {
-                path: path.to_owned(),
+        let base = self.root.parent().unwrap_or(&self.root);
+        let shown = path.strip_prefix(base).unwrap_or(path).to_owned();
+        for (index, line) in String::from_utf8_lossy(&bytes).lines().enumerate() {
+            if line.trim().is_empty() {
+                continue;
+            }
+            let place = Place {
+                path: shown.clone(),
                 line: index + 1,
-                reason,
             };
-            let record: Record =
-                serde_json::from_str(line).map_err(|error| damaged(error.to_string()))?;
-            if record.schema != SCHEMA {
-                return Err(damaged(format!(
-                    "its schema is '{}', not '{SCHEMA}'",
-                    record.schema
-                )));
+            match parse(line) {
+                Ok(record) if !self.records.contains_key(&record.id) => {
+                    self.places.insert(record.id.clone(), place);
+                    self.records.insert(record.id.clone(), record);
+                }
+                other => {
+                    let reason = match other {
+                        Ok(record) => format!("{} is there twice", record.id),
+                        Err(reason) => reason,
+                    };
+                    self.damaged.push(DamagedLine {
+                        file: path.to_owned(),
+                        place,
+                        reason,
+                        text: line.to_owned(),
+                        id: id_of(line),
+                    });
+                }
             }
-            if self.records.contains_key(&record.id) {
-                return Err(damaged(format!("{} is there twice", record.id)));
-            }
-            self.records.insert(record.id.clone(), record);
         }
         Ok(())
+    }
+
+    /// The file that a case's reference is kept in.
+    fn file(&self, id: &CaseId) -> PathBuf {
+        self.root
+            .join(id.suite())
+            .join(format!("{}.jsonl", id.subject()))
+    }
+
+    /// Whether the damaged line is this case's, or may be: then it stands for every case of its file.
+    fn concerns(&self, line: &DamagedLine, id: &CaseId) -> bool {
+        match &line.id {
+            Some(own) => own == id,
+            None => line.file == self.file(id),
+        }
+    }
+
+    /// Whether there is anything for a case, sound or not.
+    pub fn holds(&self, id: &CaseId) -> bool {
+        self.records.contains_key(id) || self.is_damaged(id)
+    }
+
+    /// Whether a damaged line stands for the case.
+    pub fn is_damaged(&self, id: &CaseId) -> bool {
+        self.damaged.iter().any(|line| self.concerns(line, id))
+    }
+
+    fn forget_damage(&mut self, id: &CaseId) {
+        let damaged = std::mem::take(&mut self.damaged);
+        self.damaged = damaged
+            .into_iter()
+            .filter(|line| !self.concerns(line, id))
+            .collect();
     }
 
     pub fn ids(&self) -> impl Iterator<Item = &CaseId> {
@@ -121,6 +194,9 @@ impl ReferenceStore {
 
     /// The reference of a case, if it was computed for this very case.
     pub fn lookup(&self, case: &Case) -> Result<Lookup, ReferenceError> {
+        if let Some(line) = self.damaged.iter().find(|l| self.concerns(l, &case.id)) {
+            return Ok(Lookup::Damaged(format!("{}: {}", line.place, line.reason)));
+        }
         let Some(record) = self.records.get(&case.id) else {
             return Ok(Lookup::Missing);
         };
@@ -141,7 +217,11 @@ impl ReferenceStore {
                 .and_then(|values| Ok((values, output.scale.as_ref().map(decode).transpose()?)));
             let (values, scale) = match decoded {
                 Ok(decoded) => decoded,
-                Err(reason) => return Ok(Lookup::Stale(reason)),
+                Err(reason) => {
+                    let place = self.places.get(&case.id);
+                    let place = place.map_or_else(String::new, |place| format!("{place}: "));
+                    return Ok(Lookup::Damaged(format!("{place}{reason}")));
+                }
             };
             if scale.is_none() && matches!(tolerance, Tolerance::Accumulate { .. }) {
                 return Ok(Lookup::Stale(
@@ -177,6 +257,7 @@ impl ReferenceStore {
 
     /// Puts records in, keeping an old one whose content is the same but for its date.
     pub fn insert(&mut self, mut record: Record) {
+        self.forget_damage(&record.id);
         if let Some(old) = self.records.get(&record.id) {
             let date = std::mem::replace(&mut record.provenance.date, old.provenance.date.clone());
             if *old == record {
@@ -188,23 +269,42 @@ impl ReferenceStore {
     }
 
     pub fn remove(&mut self, id: &CaseId) {
+        self.forget_damage(id);
         self.records.remove(id);
     }
 
-    /// Writes every file anew, each by rename, and removes those left without a record.
+    /// Removes what belongs to none of `cases`, which are all there are; says of how many cases.
+    pub fn remove_gone(&mut self, cases: &[Case]) -> usize {
+        let ids: BTreeSet<&CaseId> = cases.iter().map(|case| &case.id).collect();
+        let before = self.records.len() + self.damaged.len();
+        self.records.retain(|id, _| ids.contains(id));
+        let damaged = std::mem::take(&mut self.damaged);
+        self.damaged = damaged
+            .into_iter()
+            .filter(|line| match &line.id {
+                Some(id) => ids.contains(id),
+                None => ids.iter().any(|id| self.concerns(line, id)),
+            })
+            .collect();
+        before - self.records.len() - self.damaged.len()
+    }
+
+    /// Writes every file that changed, each by rename, and removes those left without a line.
     pub fn save(&self) -> Result<(), ReferenceError> {
         let mut files: BTreeMap<PathBuf, String> = BTreeMap::new();
         for (id, record) in &self.records {
-            let path = self
-                .root
-                .join(id.suite())
-                .join(format!("{}.jsonl", id.subject()));
+            let path = self.file(id);
             let line = serde_json::to_string(record).map_err(|error| ReferenceError::Write {
                 path: path.clone(),
                 source: error.into(),
             })?;
             let text = files.entry(path).or_default();
             text.push_str(&line);
+            text.push('\n');
+        }
+        for line in &self.damaged {
+            let text = files.entry(line.file.clone()).or_default();
+            text.push_str(&line.text);
             text.push('\n');
         }
         for suite in entries(&self.root)? {
@@ -225,6 +325,23 @@ impl ReferenceStore {
         }
         Ok(())
     }
+}
+
+fn parse(line: &str) -> Result<Record, String> {
+    let record: Record = serde_json::from_str(line).map_err(|error| error.to_string())?;
+    if record.schema != SCHEMA {
+        return Err(format!("its schema is '{}', not '{SCHEMA}'", record.schema));
+    }
+    Ok(record)
+}
+
+/// The id that a line names, even where the rest of it is cut off: it stands first.
+fn id_of(line: &str) -> Option<CaseId> {
+    let (id, _) = line
+        .trim_start()
+        .strip_prefix("{\"id\":\"")?
+        .split_once('"')?;
+    id.parse().ok()
 }
 
 fn write(path: &Path, text: &str) -> std::io::Result<()> {
@@ -309,7 +426,11 @@ fn change(provenance: &Provenance, case: &Case) -> Result<Option<String>, Refere
 }
 
 #[cfg(test)]
-mod tests {
+#[path = "store_tests.rs"]
+mod tests;
+
+#[cfg(test)]
+mod self_reference_tests {
     use super::*;
 
     #[test]

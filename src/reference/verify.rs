@@ -1,10 +1,11 @@
 //! Computes references again and reports any that differ from what is stored, and any that are stale or missing.
 
-use super::generate::{GenerateError, compute_all};
-use super::store::{Lookup, ReferenceStore};
+use super::generate::compute_all;
+use super::store::ReferenceStore;
 use crate::case::{Case, CaseId};
 use crate::compare::{Numerics, ReferenceTensor, Tolerance, compare};
-use crate::run::{Interrupt, Pool};
+use crate::run::{Interrupt, Pool, RunError};
+use crate::tensor::Tensor;
 
 /// Something wrong with one reference, in one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +29,9 @@ pub struct Verified {
 /// within the few ulp that XLA's CPU math library promises.
 const ELEMENTWISE_ULP: f64 = 8.0;
 
+/// A scale only bounds an error, and f64 sums of any length here agree far better than this, relative to their size.
+const SCALE_ERROR: f64 = 1e-9;
+
 const EXACT_NUMERICS: Numerics = Numerics {
     matmul_bf16_passes: false,
     flush_subnormals: false,
@@ -40,25 +44,26 @@ pub fn verify(
     jobs: usize,
     interrupt: &Interrupt,
     on_case: &(dyn Fn() + Sync),
-) -> Result<Verified, GenerateError> {
+) -> Result<Verified, RunError> {
     let mut report = Verified::default();
     let mut sound = Vec::new();
     let mut stored = Vec::new();
     for case in cases {
-        match store.lookup(case)? {
-            Lookup::Found(reference) => {
+        match store.reference(case) {
+            Ok(reference) => {
                 sound.push(case.clone());
                 stored.push(reference);
             }
-            other => {
-                if let Err(what) = other.usable(&case.id) {
-                    let id = case.id.clone();
-                    report.findings.push(Finding { id, what });
-                }
+            Err(what) => {
+                let id = case.id.clone();
+                report.findings.push(Finding { id, what });
             }
         }
     }
-    let computed = compute_all(&sound, pool, jobs, interrupt, on_case)?;
+    let (computed, failure) = compute_all(&sound, pool, jobs, interrupt, on_case);
+    if let Some(failure) = failure {
+        return Err(failure);
+    }
     report.interrupted = computed.len() < sound.len();
     for (index, computed) in computed {
         let case = &sound[index];
@@ -98,6 +103,9 @@ fn agree(case: &Case, stored: &[ReferenceTensor], again: &[ReferenceTensor]) -> 
     }
     let mut verdict = Agreement::Identical;
     for (index, (stored, again)) in stored.iter().zip(again).enumerate() {
+        if let Err(what) = same_frame(stored, again) {
+            return Agreement::Differs(format!("result {index}: {what}"));
+        }
         let tolerance = case.tolerances.get(index).unwrap_or(&Tolerance::Exact);
         let within = |tolerance: &Tolerance| {
             let reference = ReferenceTensor {
@@ -132,6 +140,47 @@ fn agree(case: &Case, stored: &[ReferenceTensor], again: &[ReferenceTensor]) -> 
     verdict
 }
 
+/// What stands beside the values: the element type of the case's own result, and the scale of its error bound.
+fn same_frame(stored: &ReferenceTensor, again: &ReferenceTensor) -> Result<(), String> {
+    if stored.element_type != again.element_type {
+        return Err(format!(
+            "the case's own element type is {} now, {} stored",
+            again.element_type, stored.element_type
+        ));
+    }
+    match (&stored.scale, &again.scale) {
+        (None, None) => Ok(()),
+        (Some(stored), Some(again)) => same_scale(stored, again),
+        (Some(_), None) => Err("a scale is stored, none was computed".to_owned()),
+        (None, Some(_)) => Err("no scale is stored, one was computed".to_owned()),
+    }
+}
+
+fn same_scale(stored: &Tensor, again: &Tensor) -> Result<(), String> {
+    if (stored.element_type(), stored.shape()) != (again.element_type(), again.shape()) {
+        return Err(format!(
+            "the scale is {}{:?} now, {}{:?} stored",
+            again.element_type(),
+            again.shape(),
+            stored.element_type(),
+            stored.shape()
+        ));
+    }
+    let near = |a: f64, b: f64| {
+        a == b
+            || (a.is_nan() && b.is_nan())
+            || (a - b).abs() <= SCALE_ERROR * a.abs().max(b.abs()) && (a - b).is_finite()
+    };
+    let (stored, again) = (stored.to_f64(), again.to_f64());
+    match stored.iter().zip(&again).position(|(a, b)| !near(*a, *b)) {
+        None => Ok(()),
+        Some(at) => Err(format!(
+            "the scale differs, first at element {at}: {:?} now, {:?} stored",
+            again[at], stored[at]
+        )),
+    }
+}
+
 /// The tolerance between two evaluations of a case's reference program.
 fn in_f64(tolerance: &Tolerance) -> Tolerance {
     match tolerance {
@@ -145,3 +194,7 @@ fn in_f64(tolerance: &Tolerance) -> Tolerance {
         Tolerance::Norm(factor) => Tolerance::Norm(*factor),
     }
 }
+
+#[cfg(test)]
+#[path = "verify_tests.rs"]
+mod tests;

@@ -24,7 +24,7 @@ pub(super) fn reference(
         }
         ReferenceProgram::Native => (case.program.as_str(), drawn),
     };
-    let executable = compile_and_load(client, program)?;
+    let executable = compile_and_load(client, case, program)?;
     on_stage(Stage::Run);
     let run = |inputs: &[Tensor]| {
         execute(client, device, &executable, inputs).map_err(|e| Stop::plugin(Stage::Run, &e))

@@ -5,9 +5,11 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use super::parse_error::parser_message;
 use super::protocol::Hello;
 use crate::case::Case;
 use crate::compare::{CompareError, Comparison, Numerics, ReferenceTensor, compare};
+use crate::line::one_line;
 use crate::outcome::{Evidence, Metrics, Outcome, OutcomeKind, Stage};
 use crate::pjrt::{
     Client, CompileOptions, Device as PjrtDevice, Error, ErrorCode, Executable, ExecuteOptions,
@@ -67,6 +69,15 @@ impl Stop {
             code: code.map(|code| code.to_string()),
         }
     }
+
+    /// Of a program that does not even parse, the message says where it was declared: the mistake may lie there.
+    fn compile(case: &Case, error: &Error) -> Self {
+        let mut stop = Self::plugin(Stage::Compile, error);
+        if parser_message(&stop.message).is_some() {
+            stop.message = format!("{}: {}", case.origin, stop.message);
+        }
+        stop
+    }
 }
 
 impl Device {
@@ -114,7 +125,7 @@ impl Device {
                 Kind::Runs {
                     device: devices.swap_remove(0),
                     client,
-                    numerics: Numerics::for_target(&hello.target),
+                    numerics: Numerics::for_platform(&record.platform),
                 }
             }
         };
@@ -192,18 +203,24 @@ impl Device {
     }
 }
 
-/// The outcome of a case that was never handed to a worker.
-pub(super) fn skipped(case: &Case, target: &Target, reason: String) -> Outcome {
+/// The outcome of a case whose worker has none to give.
+pub(super) fn unserved(
+    case: &Case,
+    target: &Target,
+    outcome: OutcomeKind,
+    stage: Stage,
+    reason: String,
+) -> Outcome {
     Outcome {
         case: case.id.clone(),
         target: target.to_string(),
         evidence: target.evidence(),
-        outcome: OutcomeKind::Skipped,
-        stage: Stage::Load,
+        outcome,
+        stage,
         message: Some(reason),
         code: None,
         metrics: Metrics::default(),
-        attempts: vec![OutcomeKind::Skipped],
+        attempts: vec![outcome],
     }
 }
 
@@ -224,7 +241,7 @@ fn aot_compile(
     let start = Instant::now();
     let executable = plugin
         .compile(topology, &program, &CompileOptions::default())
-        .map_err(|e| Stop::plugin(Stage::Compile, &e))?;
+        .map_err(|e| Stop::compile(case, &e))?;
     metrics.compile_ms = Some(milliseconds(start));
     measure(&executable, metrics);
     Ok(())
@@ -240,7 +257,7 @@ fn run(
     on_stage(Stage::Compile);
     let inputs = generate_inputs(case)?;
     let start = Instant::now();
-    let executable = compile_and_load(client, &case.program)?;
+    let executable = compile_and_load(client, case, &case.program)?;
     metrics.compile_ms = Some(milliseconds(start));
     on_stage(Stage::Run);
     let start = Instant::now();
@@ -250,10 +267,15 @@ fn run(
     Ok(results)
 }
 
-pub(super) fn compile_and_load(client: &Client, program: &str) -> Result<LoadedExecutable, Stop> {
+/// Compiles a program of the case: its own, or the one for its reference.
+pub(super) fn compile_and_load(
+    client: &Client,
+    case: &Case,
+    program: &str,
+) -> Result<LoadedExecutable, Stop> {
     client
         .compile(&Program::mlir(program), &CompileOptions::default())
-        .map_err(|e| Stop::plugin(Stage::Compile, &e))
+        .map_err(|e| Stop::compile(case, &e))
 }
 
 pub(super) fn generate_inputs(case: &Case) -> Result<Vec<Tensor>, Stop> {
@@ -376,8 +398,4 @@ fn result_name(index: usize, results: usize) -> String {
 fn milliseconds(start: Instant) -> f64 {
     // To the microsecond: more digits are noise, and make the journal longer.
     (start.elapsed().as_secs_f64() * 1e6).round() / 1e3
-}
-
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -9,6 +9,7 @@ mod compute;
 mod device;
 mod error;
 mod interrupt;
+mod parse_error;
 mod plan;
 mod pool;
 mod process;
@@ -22,10 +23,11 @@ pub mod worker;
 
 pub use error::RunError;
 pub use interrupt::Interrupt;
+pub use parse_error::parser_message;
 pub use plan::{Plan, PlannedTarget, Shard, ShardError};
 pub use pool::{Computed, Pool, Reference, RunOptions};
 pub use progress::Progress;
-pub use summary::{Counts, shortened, summary_table};
+pub use summary::{Counts, summary_table};
 pub use supervisor::{Fleet, Lost, Summary, execute};
 
 pub type Result<T> = std::result::Result<T, RunError>;

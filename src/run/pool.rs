@@ -1,17 +1,18 @@
 //! The workers of one target: takes a case, gives back its one final outcome.
 
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::device::{runs_programs, skipped};
+use super::device::{runs_programs, unserved};
 use super::process::{NotReady, Served, Worker, seconds};
 use super::protocol::{Job, Request, send};
 use super::{Interrupt, PlannedTarget, Result, RunError};
 use crate::case::Case;
 use crate::compare::ReferenceTensor;
-use crate::outcome::{Metrics, Outcome, OutcomeKind, Stage};
+use crate::outcome::{Outcome, OutcomeKind, Stage};
 use crate::store::PluginRecord;
+use crate::target::is_tpu;
 
 #[derive(Debug, Clone)]
 pub struct RunOptions {
@@ -106,6 +107,11 @@ impl Pool {
         runs_programs(&self.target.target)
     }
 
+    /// Whether its devices belong to one process at a time, as a TPU's chips do, by whatever name the target goes.
+    pub(super) fn is_exclusive(&self) -> bool {
+        runs_programs(&self.target.target) && is_tpu(&self.record.platform)
+    }
+
     /// Ends the idle workers.
     pub fn retire(&self) {
         self.idle().clear();
@@ -130,6 +136,7 @@ impl Pool {
         }));
         let mut line = Vec::new();
         send(&mut line, &job).map_err(RunError::Worker)?;
+        let line = line.into();
 
         let mut attempts = Vec::new();
         loop {
@@ -154,24 +161,24 @@ impl Pool {
     pub fn compute(&self, case: &Case, interrupt: &Interrupt) -> Result<Option<Computed>> {
         let mut line = Vec::new();
         send(&mut line, &Request::Compute(Box::new(case.clone()))).map_err(RunError::Worker)?;
-        match self.attempt(case, &line, interrupt)? {
+        match self.attempt(case, &line.into(), interrupt)? {
             Attempt::Ended(outcome) => Ok(Some(Err(outcome))),
             Attempt::Stopped => Ok(None),
             Attempt::Computed(tensors) => Ok(Some(Ok(tensors))),
         }
     }
 
-    fn attempt(&self, case: &Case, job: &[u8], interrupt: &Interrupt) -> Result<Attempt> {
+    /// One attempt, for which a second worker may be needed: one that has served other cases may die of what those left
+    /// behind, a damaged heap above all, idle or in the middle of this case, or freeze. That is not this case's fault, so its
+    /// death decides nothing: the case is given to a worker that was started for it, and what comes of that is the attempt's
+    /// outcome. A case that crashes by itself crashes there again and counts once; one that does not has the first death in
+    /// its message. A hang is not tried again: it would cost the timeout twice.
+    fn attempt(&self, case: &Case, job: &Arc<[u8]>, interrupt: &Interrupt) -> Result<Attempt> {
         let ended = |kind, stage, message| {
-            Attempt::Ended(Box::new(Outcome {
-                outcome: kind,
-                stage,
-                metrics: Metrics::default(),
-                ..skipped(case, &self.target.target, message)
-            }))
+            let outcome = unserved(case, &self.target.target, kind, stage, message);
+            Attempt::Ended(Box::new(outcome))
         };
-        // A worker may have died while idle, of what an earlier case left behind: that is not this case's fault. One that
-        // was started for this case, and dies before it takes the case up, is.
+        let mut died_before = None;
         for last in [false, true] {
             let idle = if last { None } else { self.idle().pop() };
             let worker = match idle {
@@ -182,16 +189,25 @@ impl Pool {
                 return Ok(Attempt::Stopped);
             };
             match worker.serve(job, self.options.timeout, interrupt) {
-                Served::Done(outcome) => {
+                Served::Done(mut outcome) => {
                     self.give_back(worker);
+                    if outcome.message.is_none() {
+                        outcome.message = died_before;
+                    }
                     return Ok(Attempt::Ended(outcome));
                 }
                 Served::Computed(tensors) => {
                     self.give_back(worker);
                     return Ok(Attempt::Computed(tensors));
                 }
-                Served::Died { stage, message } => {
+                Served::Died { stage, message } if last || worker.served == 0 => {
                     return Ok(ended(OutcomeKind::Crash, stage, message));
+                }
+                Served::Died { stage, message } => {
+                    died_before = Some(format!(
+                        "decided in a fresh worker: in stage {stage}, one that had served {} other cases ended: {message}",
+                        worker.served
+                    ));
                 }
                 Served::TimedOut { stage } => {
                     let message = format!(
@@ -204,7 +220,7 @@ impl Pool {
                 Served::NotTaken => {}
             }
         }
-        let message = "the worker died before it took the case up".to_owned();
+        let message = "the worker died or froze before it took the case up".to_owned();
         Ok(ended(OutcomeKind::Crash, Stage::Load, message))
     }
 

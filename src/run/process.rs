@@ -3,7 +3,7 @@
 use std::io::{self, BufReader, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, OnceLock};
 use std::thread;
@@ -11,15 +11,17 @@ use std::time::{Duration, Instant};
 
 use super::protocol::{Hello, Request, Response, receive, send};
 use super::stderr::StderrTail;
-use super::{Interrupt, PlannedTarget, Result, RunError};
+use super::{Interrupt, PlannedTarget, Result, RunError, sys};
 use crate::compare::ReferenceTensor;
 use crate::outcome::{Outcome, Stage};
 use crate::store::PluginRecord;
 
-/// How often a waiting lane looks whether it is to stop.
+/// How often a waiting lane looks whether it is to stop, and whether its worker lives.
 const GLANCE: Duration = Duration::from_millis(50);
 /// How long a dead worker's standard error may take to close: a grandchild can hold it open for ever.
 const LAST_WORDS: Duration = Duration::from_millis(500);
+/// How long a process may take to end once it has closed its pipes, or was killed.
+const END: Duration = Duration::from_secs(10);
 
 /// A worker that is ready for cases. Dropping it kills it.
 pub(super) struct Worker {
@@ -38,7 +40,7 @@ pub(super) enum Served {
         stage: Stage,
         message: String,
     },
-    /// The process was gone before it took the case up.
+    /// The process was gone before it took the case up, or did not take it up in time and was killed.
     NotTaken,
     TimedOut {
         stage: Stage,
@@ -55,7 +57,10 @@ pub(super) enum NotReady {
 
 struct Process {
     child: Child,
-    input: Option<ChildStdin>,
+    /// How it ended, once it was waited for.
+    ended: Option<ExitStatus>,
+    /// To the thread that writes: a worker that does not read keeps no lane waiting.
+    requests: Sender<Arc<[u8]>>,
     responses: Receiver<io::Result<Response>>,
     stderr: Arc<StderrTail>,
     stderr_closed: Receiver<()>,
@@ -79,8 +84,7 @@ impl Worker {
         });
         let mut line = Vec::new();
         send(&mut line, &hello).map_err(RunError::Worker)?;
-        // A failed write shows in the answer: the pipe is closed.
-        let _ = process.write(&line);
+        process.write(line.into());
         let refused = match process.next(Instant::now() + timeout, interrupt) {
             Next::Response(Response::Ready(record)) => {
                 return Ok(Ok(Self {
@@ -91,7 +95,9 @@ impl Worker {
             }
             Next::Response(Response::Refused(reason)) => reason,
             Next::Response(_) => "its worker answered out of turn".to_owned(),
-            Next::Closed => format!("while it loaded, the worker {}", process.bury(0)),
+            Next::Closed => {
+                format!("while it loaded, the worker {}", process.bury(0, interrupt))
+            }
             Next::Nonsense(error) => format!("its worker wrote nonsense: {error}"),
             Next::TimedOut => format!("it was not ready after {}", seconds(timeout)),
             Next::Stopped => return Ok(Err(NotReady::Stopped)),
@@ -101,11 +107,14 @@ impl Worker {
 
     /// Gives the worker one case, as a line that is a `Request::Job`, and waits for what comes of it. After anything but
     /// `Done` the worker is of no further use.
-    pub(super) fn serve(&mut self, job: &[u8], timeout: Duration, interrupt: &Interrupt) -> Served {
+    pub(super) fn serve(
+        &mut self,
+        job: &Arc<[u8]>,
+        timeout: Duration,
+        interrupt: &Interrupt,
+    ) -> Served {
         let mark = self.process.stderr.position();
-        if self.process.write(job).is_err() {
-            return Served::NotTaken;
-        }
+        self.process.write(Arc::clone(job));
         let deadline = Instant::now() + timeout;
         let mut taken = None;
         loop {
@@ -127,14 +136,12 @@ impl Worker {
                 }
                 Next::Closed if taken.is_none() => return Served::NotTaken,
                 Next::Closed => {
-                    let message = self.process.bury(mark);
+                    let message = self.process.bury(mark, interrupt);
                     return self.died(taken, message);
                 }
                 Next::TimedOut => {
                     self.process.kill();
-                    return Served::TimedOut {
-                        stage: taken.unwrap_or(Stage::Load),
-                    };
+                    return taken.map_or(Served::NotTaken, |stage| Served::TimedOut { stage });
                 }
                 Next::Stopped => return Served::Stopped,
             }
@@ -173,7 +180,17 @@ impl Process {
             program: program.to_owned(),
             source,
         })?;
-        let input = child.stdin.take();
+        let (requests, lines) = mpsc::channel::<Arc<[u8]>>();
+        if let Some(mut input) = child.stdin.take() {
+            thread::spawn(move || {
+                for line in lines {
+                    // A failed write shows in the answer: the other end is closed.
+                    if input.write_all(&line).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
         let (sender, responses) = mpsc::channel();
         if let Some(output) = child.stdout.take() {
             thread::spawn(move || {
@@ -197,18 +214,17 @@ impl Process {
         }
         Ok(Self {
             child,
-            input,
+            ended: None,
+            requests,
             responses,
             stderr,
             stderr_closed,
         })
     }
 
-    fn write(&mut self, line: &[u8]) -> io::Result<()> {
-        match &mut self.input {
-            Some(input) => input.write_all(line),
-            None => Err(io::ErrorKind::BrokenPipe.into()),
-        }
+    fn write(&self, line: Arc<[u8]>) {
+        // The thread is gone if an earlier write failed, which shows in the answer.
+        let _ = self.requests.send(line);
     }
 
     fn next(&mut self, deadline: Instant, interrupt: &Interrupt) -> Next {
@@ -224,19 +240,44 @@ impl Process {
                 Ok(Ok(response)) => return Next::Response(response),
                 Ok(Err(error)) => return Next::Nonsense(error),
                 Err(RecvTimeoutError::Disconnected) => return Next::Closed,
+                Err(RecvTimeoutError::Timeout) if self.has_ended() => return self.last_response(),
                 Err(RecvTimeoutError::Timeout) => {}
             }
         }
     }
 
-    /// Waits for a process that closed its pipes, and says how it ended and why.
-    fn bury(&mut self, mark: u64) -> String {
-        let ended = match self.wait_briefly() {
-            Some(status) => describe(status),
-            None => {
-                self.kill();
-                "closed its pipe and was killed".to_owned()
-            }
+    /// What a dead process still had to say. Its pipes may stay open: a plug-in's fork holds them too.
+    fn last_response(&mut self) -> Next {
+        self.kill_group();
+        match self.responses.recv_timeout(LAST_WORDS) {
+            Ok(Ok(response)) => Next::Response(response),
+            Ok(Err(error)) => Next::Nonsense(error),
+            Err(_) => Next::Closed,
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        self.ended.is_some() || sys::has_ended(self.child.id())
+    }
+
+    /// The worker and what its plug-in forked.
+    fn kill_group(&self) {
+        if self.ended.is_none() {
+            sys::kill_group(self.child.id());
+        }
+    }
+
+    /// Waits for a process that closed its pipes or is dead, and says how it ended and why.
+    fn bury(&mut self, mark: u64, interrupt: &Interrupt) -> String {
+        let deadline = Instant::now() + END;
+        while !self.has_ended() && Instant::now() < deadline && !interrupt.is_raised() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        let by_itself = self.has_ended();
+        self.kill();
+        let ended = match self.ended {
+            Some(status) if by_itself => describe(status),
+            _ => "closed its pipe and was killed".to_owned(),
         };
         let _ = self.stderr_closed.recv_timeout(LAST_WORDS);
         match self.stderr.cause_since(mark) {
@@ -245,20 +286,17 @@ impl Process {
         }
     }
 
-    fn wait_briefly(&mut self) -> Option<ExitStatus> {
-        let deadline = Instant::now() + Duration::from_secs(10);
-        loop {
+    /// Kills and reaps; one that even that does not end, stuck in a driver, is left to the system.
+    fn kill(&mut self) {
+        self.kill_group();
+        let deadline = Instant::now() + END;
+        while self.ended.is_none() && Instant::now() < deadline {
             match self.child.try_wait() {
-                Ok(Some(status)) => return Some(status),
-                Ok(None) if Instant::now() < deadline => thread::sleep(Duration::from_millis(1)),
-                _ => return None,
+                Ok(None) => thread::sleep(Duration::from_millis(1)),
+                Ok(status) => self.ended = status,
+                Err(_) => return,
             }
         }
-    }
-
-    fn kill(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -65,13 +65,14 @@ pub(super) fn send<T: Serialize>(mut to: impl Write, message: &T) -> io::Result<
     to.write_all(&line)
 }
 
-/// `None` at the end of the stream.
+/// `None` at the end of the stream. A last line that its writer's death cut off is no message.
 pub(super) fn receive<T: for<'de> Deserialize<'de>>(
     mut from: impl BufRead,
     line: &mut Vec<u8>,
 ) -> io::Result<Option<T>> {
     line.clear();
-    if from.read_until(b'\n', line)? == 0 {
+    from.read_until(b'\n', line)?;
+    if !line.ends_with(b"\n") {
         return Ok(None);
     }
     serde_json::from_slice(line)

@@ -78,12 +78,3 @@ pub fn summary_table(targets: &[Target], outcomes: &[Outcome]) -> String {
     }
     table.trim_fmt()
 }
-
-/// As much of a message as fits a list; at most 160 characters.
-pub fn shortened(message: &str) -> String {
-    const LONGEST: usize = 160;
-    match message.char_indices().nth(LONGEST) {
-        Some((end, _)) => format!("{}…", &message[..end]),
-        None => message.to_owned(),
-    }
-}

@@ -6,9 +6,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::device::unserved;
 use super::pool::Reference;
 use super::{Interrupt, Plan, PlannedTarget, Pool, Progress, Result, RunError, RunOptions};
 use crate::case::Case;
+use crate::line::one_line;
+use crate::outcome::{Outcome, OutcomeKind, Stage};
 use crate::store::{Journal, PluginRecord};
 use crate::target::Target;
 
@@ -35,8 +38,7 @@ impl Fleet {
                 None => return Ok(None),
             }
         }
-        // A TPU's chips belong to one process at a time.
-        let exclusive = targets.iter().any(|t| t.target == Target::Tpu);
+        let exclusive = pools.iter().any(Pool::is_exclusive);
         Ok(Some(Self {
             pools,
             jobs: if exclusive { 1 } else { options.jobs.max(1) },
@@ -52,7 +54,7 @@ impl Fleet {
     }
 }
 
-/// A target whose plug-in stopped loading during the run; its remaining cases have no outcome.
+/// A target whose plug-in stopped loading during the run: the rest of its cases are errors at stage `load`.
 #[derive(Debug)]
 pub struct Lost {
     pub target: Target,
@@ -72,6 +74,7 @@ pub struct Summary {
     /// Planned outcomes that are still missing.
     pub missing: usize,
     pub interrupted: bool,
+    /// In the order of the targets.
     pub lost: Vec<Lost>,
     pub elapsed: Duration,
 }
@@ -185,10 +188,18 @@ impl Board {
         state.left[target] == 0
     }
 
-    fn lose(&self, target: usize, error: RunError) {
+    /// Gives up a target; returns the cases that nobody has begun.
+    fn lose(&self, target: usize, error: RunError) -> Vec<usize> {
         let mut state = self.state();
-        state.queue.retain(|(t, _)| *t != target);
         state.lost.entry(target).or_insert(error);
+        let mut rest = Vec::new();
+        state.queue.retain(|(t, case)| {
+            if *t == target {
+                rest.push(*case);
+            }
+            *t != target
+        });
+        rest
     }
 
     fn fail(&self, error: RunError) {
@@ -207,28 +218,44 @@ fn lane(
     interrupt: &Interrupt,
     board: &Board,
 ) {
+    let finish = |target: usize, outcome: &Outcome| {
+        if let Err(error) = journal.append(outcome) {
+            board.fail(error.into());
+            return false;
+        }
+        progress.finished(outcome);
+        if board.finish(target) {
+            fleet.pools[target].retire();
+        }
+        true
+    };
     while !interrupt.is_raised() {
         let Some((target, case)) = board.next() else {
             return;
         };
         let self_reference = plan.is_self_reference(target, case);
-        let (pool, case) = (&fleet.pools[target], &plan.cases[case]);
-        let reference = pool.needs_reference().then(|| references(case));
-        let mut outcome = match pool.run(case, reference.as_ref(), interrupt) {
-            Ok(Some(outcome)) => outcome,
+        let pool = &fleet.pools[target];
+        let reference = pool
+            .needs_reference()
+            .then(|| references(&plan.cases[case]));
+        let written = match pool.run(&plan.cases[case], reference.as_ref(), interrupt) {
+            Ok(Some(mut outcome)) => {
+                outcome.metrics.self_reference = self_reference;
+                finish(target, &outcome)
+            }
             Ok(None) => return,
             Err(error) => {
-                board.lose(target, error);
-                continue;
+                let reason = one_line(&error.to_string());
+                let rest = board.lose(target, error);
+                std::iter::once(case).chain(rest).all(|case| {
+                    let (case, name) = (&plan.cases[case], &plan.targets[target].target);
+                    let (kind, stage) = (OutcomeKind::Error, Stage::Load);
+                    finish(target, &unserved(case, name, kind, stage, reason.clone()))
+                })
             }
         };
-        outcome.metrics.self_reference = self_reference;
-        if let Err(error) = journal.append(&outcome) {
-            return board.fail(error.into());
-        }
-        progress.finished(&outcome);
-        if board.finish(target) {
-            pool.retire();
+        if !written {
+            return;
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The few system calls of a worker's start that the standard library does not wrap.
+//! The few system calls around a worker's start and end that the standard library does not wrap.
 
 use std::fs::File;
 use std::io;
@@ -42,4 +42,23 @@ pub(super) fn no_core_dumps() {
     };
     // SAFETY: `none` is a valid rlimit for the duration of the call.
     unsafe { libc::setrlimit(libc::RLIMIT_CORE, &none) };
+}
+
+/// Whether this child has ended. It is not reaped, so that its id, and its group's, remain its own.
+pub(super) fn has_ended(child: u32) -> bool {
+    // SAFETY: all zeros is a valid siginfo_t.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    // SAFETY: `info` is valid for the duration of the call.
+    let result = unsafe { libc::waitid(libc::P_PID, child, &raw mut info, flags) };
+    // SAFETY: after a successful waitid the field is set, to 0 where nothing has ended.
+    result == 0 && unsafe { info.si_pid() } != 0
+}
+
+/// Kills a child that leads a process group of its own, and whatever it forked. It must not have been reaped.
+pub(super) fn kill_group(child: u32) {
+    if let Ok(group) = libc::pid_t::try_from(child) {
+        // SAFETY: `kill` touches no memory; the id is a child's that was not waited for, so it is no one else's.
+        unsafe { libc::kill(-group, libc::SIGKILL) };
+    }
 }

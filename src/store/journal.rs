@@ -29,6 +29,10 @@ pub struct Journal {
 #[derive(Debug)]
 struct State {
     file: File,
+    /// In bytes, of whole lines.
+    length: u64,
+    /// A write has failed: what follows could join the half of a line that is left of it.
+    broken: bool,
     unsynced: usize,
     last_sync: Instant,
 }
@@ -64,6 +68,8 @@ impl Journal {
             synced,
             state: Mutex::new(State {
                 file,
+                length: whole as u64,
+                broken: false,
                 unsynced: 0,
                 last_sync: Instant::now(),
             }),
@@ -71,16 +77,24 @@ impl Journal {
         })
     }
 
-    /// Appends a final outcome. Once this returns, the outcome survives the death of this process.
+    /// Appends a final outcome. Once this returns, the outcome survives the death of this process. After an error nothing
+    /// of it is left in the file, and no more is taken: the run can be resumed.
     pub fn append(&self, outcome: &Outcome) -> Result<()> {
         let mut line = serde_json::to_vec(outcome)
             .map_err(|e| StoreError::unwritable(&self.path, e.into()))?;
         line.push(b'\n');
         let mut state = self.state();
-        state
-            .file
-            .write_all(&line)
-            .map_err(|e| StoreError::unwritable(&self.path, e))?;
+        if state.broken {
+            let error = std::io::Error::other("an earlier write to it failed");
+            return Err(StoreError::unwritable(&self.path, error));
+        }
+        if let Err(error) = state.file.write_all(&line) {
+            state.broken = true;
+            // If this fails too, the half line is the last one, which every reader passes over.
+            let _ = state.file.set_len(state.length);
+            return Err(StoreError::unwritable(&self.path, error));
+        }
+        state.length += line.len() as u64;
         state.unsynced += 1;
         Ok(())
     }

@@ -95,7 +95,10 @@ impl Store {
                 })?,
             };
             let runs = self.list()?;
-            return match runs.len().checked_sub(back + 1) {
+            return match back
+                .checked_add(1)
+                .and_then(|back| runs.len().checked_sub(back))
+            {
                 Some(index) => Ok(runs[index].dir.clone()),
                 None => Err(missing(format!("the store holds {} runs", runs.len()))),
             };

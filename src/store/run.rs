@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 
 use super::{Result, RunRecord, StoreError, journal, seal};
 use crate::case::CaseId;
+use crate::line::one_line;
 use crate::outcome::Outcome;
 use crate::target::Target;
 
@@ -111,14 +112,10 @@ pub(super) fn read_lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>> {
                 return Err(StoreError::CorruptLine {
                     path: path.to_owned(),
                     line: index + 1,
-                    reason: one_line(&e),
+                    reason: one_line(&e.to_string()),
                 });
             }
         }
     }
     Ok(values)
-}
-
-fn one_line(error: &serde_json::Error) -> String {
-    error.to_string().replace('\n', " ")
 }

@@ -157,7 +157,14 @@ fn runs_are_found_by_every_name() {
     ] {
         assert_eq!(store.resolve(name).unwrap().id(), id, "{name}");
     }
-    for name in ["latest~3", "latest~x", "nightly", "..", ""] {
+    for name in [
+        "latest~3",
+        "latest~18446744073709551615",
+        "latest~x",
+        "nightly",
+        "..",
+        "",
+    ] {
         let error = store.resolve(name).unwrap_err().to_string();
         assert!(
             error.starts_with(&format!("there is no run '{name}'"))

@@ -9,6 +9,7 @@ use toml::de::{DeTable, DeValue};
 use super::SuiteErrors;
 use super::fields::{Fields, Located, Source, article, plain};
 use crate::tensor::ElementType;
+use crate::text::toml_error;
 
 pub type Bindings = BTreeMap<String, toml::Value>;
 
@@ -64,13 +65,9 @@ pub fn parse(text: &str, file: &Path) -> Result<Family, SuiteErrors> {
     let document = match DeTable::parse(text) {
         Ok(document) => document,
         Err(error) => {
-            let line = error.span().map_or(1, |span| source.line(span.start));
-            source.error(
-                line,
-                None,
-                format!("not TOML: {}", error.message()),
-                "correct the syntax",
-            );
+            let (line, complaint) = toml_error(text, &error);
+            let what = format!("not TOML: {complaint}");
+            source.error(line, None, what, "correct the syntax");
             return Err(SuiteErrors(source.errors));
         }
     };

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::case::Origin;
+use crate::line::one_line;
 
 /// `suites/stablehlo/x.toml:LINE: case ID: what, remedy`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -22,10 +23,6 @@ impl fmt::Display for SuiteError {
         }
         write!(f, "{}; {}", one_line(&self.what), one_line(&self.remedy))
     }
-}
-
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Every error found in the suite files, one a line; never empty.

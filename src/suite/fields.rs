@@ -8,6 +8,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::SuiteError;
 use crate::case::Origin;
+use crate::text::line_of;
 
 /// A value and the line it starts on.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,29 +17,25 @@ pub struct Located<T> {
     pub line: usize,
 }
 
-/// A file's text with what finds lines in it, and the errors found so far.
+/// A file's text, and the errors found so far.
 pub struct Source<'a> {
     file: PathBuf,
     text: &'a str,
-    line_starts: Vec<usize>,
     pub errors: Vec<SuiteError>,
 }
 
 impl<'a> Source<'a> {
     pub fn new(file: &Path, text: &'a str) -> Self {
-        let mut line_starts = vec![0];
-        line_starts.extend(text.match_indices('\n').map(|(at, _)| at + 1));
         Self {
             file: file.to_owned(),
             text,
-            line_starts,
             errors: Vec::new(),
         }
     }
 
     /// 1-based.
     pub fn line(&self, offset: usize) -> usize {
-        self.line_starts.partition_point(|start| *start <= offset)
+        line_of(self.text, offset)
     }
 
     pub fn error(

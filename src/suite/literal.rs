@@ -1,6 +1,6 @@
 //! MLIR literals of every element type: numbers, extremes, infinities and NaN.
 
-use crate::tensor::ElementType;
+use crate::tensor::{ElementType, FloatFormat};
 
 /// What a suite file may ask for besides a number.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -15,63 +15,6 @@ enum Scalar {
     Extreme {
         negative: bool,
     },
-}
-
-/// Mantissa bits, exponent of the smallest normal, greatest finite value, bits of +inf and of NaN where the type has them.
-struct Format {
-    mantissa: i32,
-    min_exponent: i32,
-    max: f64,
-    infinity: Option<u64>,
-    nan: Option<u64>,
-}
-
-/// Sources: the OCP 8-bit and microscaling formats, and the comments of LLVM's APFloat for the others.
-fn format(element_type: ElementType) -> Option<Format> {
-    use ElementType::*;
-    let (mantissa, min_exponent, max, infinity, nan) = match element_type {
-        F4E2M1FN => (1, 0, 6.0, None, None),
-        F6E2M3FN => (3, 0, 7.5, None, None),
-        F6E3M2FN => (2, -2, 28.0, None, None),
-        F8E3M4 => (4, -2, 15.5, Some(0x70), Some(0x78)),
-        F8E4M3 => (3, -6, 240.0, Some(0x78), Some(0x7C)),
-        F8E4M3FN => (3, -6, 448.0, None, Some(0x7F)),
-        F8E4M3FNUZ => (3, -7, 240.0, None, Some(0x80)),
-        F8E4M3B11FNUZ => (3, -10, 30.0, None, Some(0x80)),
-        F8E5M2 => (2, -14, 57344.0, Some(0x7C), Some(0x7E)),
-        F8E5M2FNUZ => (2, -15, 57344.0, None, Some(0x80)),
-        F8E8M0FNU => (0, -127, 2f64.powi(127), None, Some(0xFF)),
-        BF16 => (
-            7,
-            -126,
-            f64::from(half::bf16::MAX),
-            Some(0x7F80),
-            Some(0x7FC0),
-        ),
-        F16 => (10, -14, 65504.0, Some(0x7C00), Some(0x7E00)),
-        F32 | C64 => (
-            23,
-            -126,
-            f64::from(f32::MAX),
-            Some(0x7F80_0000),
-            Some(0x7FC0_0000),
-        ),
-        F64 | C128 => (
-            52,
-            -1022,
-            f64::MAX,
-            Some(0x7FF0_0000_0000_0000),
-            Some(0x7FF8_0000_0000_0000),
-        ),
-        _ => return None,
-    };
-    Some(Format {
-        mantissa,
-        min_exponent,
-        max,
-        infinity,
-        nan,
-    })
 }
 
 fn parse(text: &str) -> Result<Scalar, String> {
@@ -112,15 +55,14 @@ pub fn literal(element_type: ElementType, text: &str, widened: bool) -> Result<S
                 .ok_or_else(|| format!("'{text}' is not a complex literal: write (re,im)"))?,
             None => (text, "0"),
         };
-        let re = float(element_type, parse(re)?, widened)?;
-        let im = float(element_type, parse(im)?, widened)?;
+        let re = float(element_type, re, widened)?;
+        let im = float(element_type, im, widened)?;
         return Ok(format!("({re}, {im})"));
     }
-    let scalar = parse(text)?;
     if element_type.is_float() {
-        float(element_type, scalar, widened)
+        float(element_type, text, widened)
     } else {
-        integer(element_type, scalar, text)
+        integer(element_type, parse(text)?, text)
     }
 }
 
@@ -154,46 +96,57 @@ fn integer(element_type: ElementType, scalar: Scalar, text: &str) -> Result<Stri
     })
 }
 
-fn float(element_type: ElementType, scalar: Scalar, widened: bool) -> Result<String, String> {
-    let own = format(element_type).ok_or_else(|| format!("{element_type} is not a float type"))?;
-    let wide = format(ElementType::F64).ok_or("f64 has no format")?;
-    let shown = if widened { &wide } else { &own };
-    let digits = match element_type {
-        _ if widened => 16,
-        ElementType::C64 => 8,
-        ElementType::C128 => 16,
-        _ => element_type.bits().div_ceil(4),
+/// A float, or a part of a complex number.
+fn float(element_type: ElementType, text: &str, widened: bool) -> Result<String, String> {
+    let format = |t: ElementType| {
+        t.float_format()
+            .ok_or_else(|| format!("{t} is not a float type"))
     };
-    let hex = |bits: u64| format!("0x{bits:0digits$X}");
-    match scalar {
-        Scalar::NaN => match (own.nan, shown.nan) {
-            (Some(_), Some(bits)) => Ok(hex(bits)),
-            _ => Err(format!("{element_type} has no NaN")),
-        },
-        Scalar::Infinity { negative } => match (own.infinity, shown.infinity) {
-            (Some(_), Some(bits)) => {
-                let sign = u64::from(negative) << (digits * 4 - 1);
-                Ok(hex(bits | sign))
+    let own = format(element_type)?;
+    let value = match parse(text)? {
+        Scalar::NaN if !own.has_nan() => return Err(format!("{element_type} has no NaN")),
+        Scalar::NaN => f64::NAN,
+        Scalar::Infinity { negative } if own.has_infinity() => {
+            if negative {
+                f64::NEG_INFINITY
+            } else {
+                f64::INFINITY
             }
-            _ => float(element_type, Scalar::Extreme { negative }, widened),
-        },
-        Scalar::Extreme { negative: true } if element_type == ElementType::F8E8M0FNU => {
-            Ok(decimal(2f64.powi(-127)))
         }
-        Scalar::Extreme { negative } => Ok(decimal(if negative { -own.max } else { own.max })),
-        Scalar::Integer(value) => Ok(decimal(round(&own, value as f64))),
-        Scalar::Number(value) => Ok(decimal(round(&own, value))),
+        Scalar::Infinity { negative } | Scalar::Extreme { negative } => extreme(&own, negative),
+        Scalar::Integer(value) => round(&own, value as f64, element_type)?,
+        Scalar::Number(value) => round(&own, value, element_type)?,
+    };
+    if value.is_finite() {
+        return Ok(decimal(value));
+    }
+    // MLIR writes what is no number as its bits.
+    let shown = if widened {
+        element_type.widened()
+    } else {
+        element_type
+    };
+    let parts = if shown.is_complex() { 2 } else { 1 };
+    let digits = (shown.bits() / parts).div_ceil(4);
+    Ok(format!("0x{:0digits$X}", format(shown)?.encode(value)))
+}
+
+/// The greatest or the lowest finite value.
+fn extreme(format: &FloatFormat, negative: bool) -> f64 {
+    match (negative, format.has_sign()) {
+        (false, _) => format.max_finite(),
+        (true, true) => -format.max_finite(),
+        (true, false) => format.min_positive(),
     }
 }
 
-/// To the nearest value of the format, ties to even, saturating at its greatest.
-fn round(format: &Format, value: f64) -> f64 {
-    if value == 0.0 || format.mantissa == 52 {
-        return value;
+/// To the nearest value of the format, saturating at its greatest.
+fn round(format: &FloatFormat, value: f64, element_type: ElementType) -> Result<f64, String> {
+    let rounded = format.round_to(value.clamp(-format.max_finite(), format.max_finite()));
+    if rounded.is_nan() {
+        return Err(format!("{value} is not a value of {element_type}"));
     }
-    let exponent = value.abs().log2().floor() as i32;
-    let step = 2f64.powi(exponent.max(format.min_exponent) - format.mantissa);
-    ((value / step).round_ties_even() * step).clamp(-format.max, format.max)
+    Ok(rounded)
 }
 
 /// MLIR wants a point in a float literal.
@@ -233,6 +186,14 @@ mod tests {
             (F32, "1e30", "1.0000000150474662e30"),
             (BF16, "0.1", "0.10009765625"),
             (F8E4M3FN, "0.3", "0.3125"),
+            (F16, "1e6", "65504.0"),
+            (F8E3M4, "nan", "0x78"),
+            (F8E4M3FNUZ, "nan", "0x80"),
+            (F8E8M0FNU, "3", "4.0"),
+            (F8E8M0FNU, "nan", "0xFF"),
+            (F8E8M0FNU, "max", "1.7014118346046923e38"),
+            (F8E8M0FNU, "min", "5.877471754111438e-39"),
+            (C64, "(inf,nan)", "(0x7F800000, 0x7FC00000)"),
             (I8, "min", "-128"),
             (U64, "max", "18446744073709551615"),
             (U2, "inf", "3"),
@@ -260,7 +221,14 @@ mod tests {
 
     #[test]
     fn impossible_literals_are_refused() {
-        for (element_type, text) in [(I8, "128"), (I32, "nan"), (F4E2M1FN, "nan"), (F32, "one")] {
+        for (element_type, text) in [
+            (I8, "128"),
+            (I32, "nan"),
+            (F4E2M1FN, "nan"),
+            (F32, "one"),
+            (F8E8M0FNU, "0"),
+            (F8E8M0FNU, "-1"),
+        ] {
             assert!(literal(element_type, text, false).is_err());
         }
     }

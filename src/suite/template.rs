@@ -54,7 +54,11 @@ pub fn environment<'source>(widened: bool) -> Environment<'source> {
     });
     env.add_function("pairs", |list: Value| pairs(&list));
     env.add_function("prod", |list: Value| {
-        Ok::<_, Error>(integers(&list)?.iter().product::<i64>())
+        let factors = integers(&list)?;
+        factors
+            .iter()
+            .try_fold(1i64, |product, factor| product.checked_mul(*factor))
+            .ok_or_else(|| invalid(format!("the product of {list} does not fit 64 bits")))
     });
     add_predicates(&mut env);
     env
@@ -172,4 +176,27 @@ pub fn describe(error: &Error) -> (String, usize) {
         (kind, None) => kind.to_string(),
     };
     (what, error.line().unwrap_or(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_product_that_does_not_fit_is_an_error() {
+        let render = |text: &str| environment(false).render_str(text, ());
+        assert_eq!(
+            render("{{ prod([4294967296, 2147483647]) }}").unwrap(),
+            "9223372032559808512"
+        );
+        assert_eq!(render("{{ prod([]) }}").unwrap(), "1");
+        let error = render("\n{{ prod([4294967296, 4294967296]) }}").unwrap_err();
+        assert_eq!(
+            describe(&error),
+            (
+                "the product of [4294967296, 4294967296] does not fit 64 bits".to_owned(),
+                2
+            )
+        );
+    }
 }

@@ -180,6 +180,23 @@ fn a_template_that_does_not_parse_names_its_line() {
 }
 
 #[test]
+fn a_bound_that_nothing_can_break_is_refused() {
+    // 128 terms in bf16, whose unit roundoff is 2⁻⁸: the bound is half the sum of the absolute terms.
+    let with = |tolerance| ADD.replace("{ ulp = { bf16 = 2, default = 1 } }", tolerance);
+    let message = load_body(&with("{ accumulate = 128 }"))
+        .unwrap_err()
+        .to_string();
+    for part in [
+        "suites/s/f.toml:8: case s/add/bf16/small: ",
+        "128 terms accumulated in bf16",
+        "wider accumulator",
+    ] {
+        assert!(message.contains(part), "{message}");
+    }
+    assert!(load_body(&with("{ accumulate = 127 }")).is_ok());
+}
+
+#[test]
 fn duplicate_ids_name_both_places() {
     let twice = format!("{ADD}{}", ADD.replace("\"f32\", \"bf16\", ", ""));
     refused(

@@ -129,12 +129,24 @@ fn accumulate(
         Some("highest") => Some(Precision::Highest),
         Some(other) => return Err(format!("unknown precision '{other}'")),
     };
+    let unit = accumulator
+        .float_format()
+        .map_or(0.0, |format| format.unit_roundoff());
+    if terms as f64 * unit >= MOST_ROUNDING {
+        return Err(format!(
+            "the bound of {terms} terms accumulated in {accumulator} would let a result of zero pass; \
+             take fewer terms or, where it holds, a wider accumulator"
+        ));
+    }
     Ok(Tolerance::Accumulate {
         terms,
         accumulator,
         precision,
     })
 }
+
+/// Of `terms · u`: from here on the error bound of a sum reaches the sum of its absolute terms, and no result can fail.
+const MOST_ROUNDING: f64 = 0.5;
 
 pub fn domain(value: &toml::Value, bindings: &Bindings) -> Result<Domain, String> {
     let value = follow(value, bindings)?;

@@ -15,6 +15,8 @@ pub mod verdict;
 
 use std::path::{Path, PathBuf};
 
+use crate::text::{line_of, toml_error};
+
 pub use condition::{Condition, Version};
 pub use expectations::{Expectation, Expectations};
 pub use issues::{Issue, IssueLedger, IssueRef, IssueState};
@@ -49,11 +51,7 @@ struct Source<'a> {
 impl Source<'_> {
     /// The 1-based line of a byte offset.
     fn line(&self, offset: usize) -> usize {
-        let end = offset.min(self.text.len());
-        1 + self.text.as_bytes()[..end]
-            .iter()
-            .filter(|&&byte| byte == b'\n')
-            .count()
+        line_of(self.text, offset)
     }
 
     fn error(
@@ -72,8 +70,13 @@ impl Source<'_> {
 
     fn parse<T: serde::de::DeserializeOwned>(&self, remedy: &str) -> Result<T, TrackError> {
         toml::from_str(self.text).map_err(|error| {
-            let offset = error.span().map_or(0, |span| span.start);
-            self.error(offset, error.message().replace('\n', "; "), remedy)
+            let (line, problem) = toml_error(self.text, &error);
+            TrackError::Entry {
+                file: self.file.to_owned(),
+                line,
+                problem,
+                remedy: remedy.to_owned(),
+            }
         })
     }
 
