@@ -234,6 +234,47 @@ fn cases_without_a_reference_are_counted_with_the_command_that_helps() {
 }
 
 #[test]
+fn a_strict_gate_wants_every_case_of_the_baseline_that_the_suites_still_have() {
+    let project = Project::new(&["", "", ""]);
+    project.run(&["run", "--target", "aot-v6e", "--label", "all"]);
+    project.run(&[
+        "run",
+        "hostile/op/f32/v00",
+        "--target",
+        "aot-v6e",
+        "--label",
+        "one",
+    ]);
+    let gate = |more: &[&str]| {
+        let output = project.run(&[&["gate", "--baseline", "all", "--run", "one"], more].concat());
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        (output.status.code(), text)
+    };
+    let line = "hostile/op/f32/v01 and 1 more of the baseline not planned on aot-v6e, and still in the suites";
+    let (code, text) = gate(&[]);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(
+        text.contains(&format!("note: {line}; --strict fails on it")),
+        "{text}"
+    );
+    let (code, text) = gate(&["--strict"]);
+    assert_eq!(code, Some(1), "{text}");
+    assert!(
+        text.contains(&format!("not covered (1):\n  {line}")),
+        "{text}"
+    );
+    // Cases that the suites no longer have are a note.
+    let suite = project.dir.path().join("suites/hostile/hostile.toml");
+    fs::write(suite, format!("{HEAD}\n[op.variant.v00]\nmisdeed = \"\"\n")).unwrap();
+    let (code, text) = gate(&["--strict"]);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(
+        text.contains("note: 2 cases of the baseline no longer in the suites"),
+        "{text}"
+    );
+}
+
+#[test]
 fn a_killed_supervisor_leaves_a_run_that_resume_finishes() {
     let project = Project::new(&["sleep"; 40]);
     let mut child = project.start_run(5);
