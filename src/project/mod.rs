@@ -78,6 +78,9 @@ pub const LIBTPU: &str = "libtpu";
 pub struct Project {
     root: PathBuf,
     pins: Vec<Pin>,
+    /// From the environment, in place of the folders under the root.
+    plugins: Option<PathBuf>,
+    store: Option<PathBuf>,
 }
 
 impl Project {
@@ -94,7 +97,11 @@ impl Project {
                 .map(Path::to_owned),
         };
         match root {
-            Some(root) => Self::open(root),
+            Some(root) => Ok(Self {
+                plugins: folder_from_env("TPU_PARITY_PLUGINS"),
+                store: folder_from_env("TPU_PARITY_STORE"),
+                ..Self::open(root)?
+            }),
             None => Err(ProjectError::NoProject {
                 start: std::env::var_os("TPU_PARITY_ROOT")
                     .map_or_else(|| start.to_owned(), PathBuf::from),
@@ -106,7 +113,12 @@ impl Project {
         let path = root.join("ci/plugins.toml");
         let text = read_to_string(&path)?;
         let pins = pins::parse(&path, &text)?;
-        Ok(Self { root, pins })
+        Ok(Self {
+            root,
+            pins,
+            plugins: None,
+            store: None,
+        })
     }
 
     pub fn root(&self) -> &Path {
@@ -131,18 +143,14 @@ impl Project {
 
     /// `$TPU_PARITY_PLUGINS`, or `plugins/`.
     pub fn plugins(&self) -> PathBuf {
-        self.or_env("TPU_PARITY_PLUGINS", "plugins")
+        let own = || self.root.join("plugins");
+        self.plugins.clone().unwrap_or_else(own)
     }
 
     /// `$TPU_PARITY_STORE`, or `.tpu-parity/runs/`.
     pub fn store(&self) -> PathBuf {
-        self.or_env("TPU_PARITY_STORE", ".tpu-parity/runs")
-    }
-
-    fn or_env(&self, variable: &str, folder: &str) -> PathBuf {
-        std::env::var_os(variable)
-            .filter(|value| !value.is_empty())
-            .map_or_else(|| self.root.join(folder), PathBuf::from)
+        let own = || self.root.join(".tpu-parity/runs");
+        self.store.clone().unwrap_or_else(own)
     }
 
     pub fn pins(&self) -> &[Pin] {
@@ -252,6 +260,12 @@ fn read_to_string(path: &Path) -> Result<String> {
         path: path.to_owned(),
         source,
     })
+}
+
+fn folder_from_env(variable: &str) -> Option<PathBuf> {
+    std::env::var_os(variable)
+        .filter(|value| !value.is_empty())
+        .map(PathBuf::from)
 }
 
 #[cfg(test)]
