@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use super::summary::{FailureGroup, Group, Section, Summary, columns};
+use super::summary::{FailureGroup, Group, NOTABLE, Section, Summary, columns};
 use super::terminal::{failure_title, known_reason};
 use crate::report::escape::{markdown_code, markdown_text, shorten};
 use crate::track::{Totals, VerdictKind, cases, thousands};
@@ -235,21 +235,9 @@ impl Page {
             );
         }
         self.known(section);
-        self.passes(
-            "Fixed: expected to fail, and pass",
-            section,
-            VerdictKind::Fixed,
-        );
-        self.passes(
-            "Flaky: passed only at a later attempt",
-            section,
-            VerdictKind::Flaky,
-        );
-        self.passes(
-            "Newly skipped: passed in the baseline",
-            section,
-            VerdictKind::NewlySkipped,
-        );
+        for (title, kind) in NOTABLE {
+            self.passes(title, section, kind);
+        }
         self.skipped(section);
     }
 

@@ -17,6 +17,16 @@ use crate::track::{
 /// Characters of a message in a summary; the run keeps all of it.
 const MESSAGE_LIMIT: usize = 1000;
 
+/// The verdicts that are neither failures nor plain passes, as reports title them.
+pub(super) const NOTABLE: [(&str, VerdictKind); 3] = [
+    ("Fixed: expected to fail, and pass", VerdictKind::Fixed),
+    ("Flaky: passed only at a later attempt", VerdictKind::Flaky),
+    (
+        "Newly skipped: passed in the baseline",
+        VerdictKind::NewlySkipped,
+    ),
+];
+
 pub struct Summary<'a> {
     pub record: &'a RunRecord,
     pub judgement: &'a Judgement,

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use comfy_table::{Cell, CellAlignment, Color, ContentArrangement, LineStyle, Table, presets};
 
-use super::summary::{FailureGroup, Group, KnownGroup, Section, Summary};
+use super::summary::{FailureGroup, Group, KnownGroup, NOTABLE, Section, Summary};
 use super::{Colour, escape};
 use crate::outcome::OutcomeKind;
 use crate::track::impact::STILL_FAILING;
@@ -160,21 +160,9 @@ impl Page {
             &format!("operators that pass all their cases: {}", thousands(whole)),
         );
         self.known(section);
-        self.passes(
-            "Fixed: expected to fail, and pass",
-            section,
-            VerdictKind::Fixed,
-        );
-        self.passes(
-            "Flaky: passed only at a later attempt",
-            section,
-            VerdictKind::Flaky,
-        );
-        self.passes(
-            "Newly skipped: passed in the baseline",
-            section,
-            VerdictKind::NewlySkipped,
-        );
+        for (title, kind) in NOTABLE {
+            self.passes(title, section, kind);
+        }
         self.skipped(section);
         self.text.push('\n');
     }

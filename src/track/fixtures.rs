@@ -41,12 +41,12 @@ pub fn run(id: &str, targets: &[&str], planned: &[&str]) -> Run {
 
 fn plugin(target: &Target) -> PluginRecord {
     let (name, path, api_version) = match target {
-        Target::Cpu => (Some("xla-cpu"), "/home/someone/plugins/cpu.so", (0, 115)),
+        Target::Cpu => (Some("xla-cpu"), "/opt/someone/plugins/cpu.so", (0, 115)),
         Target::Plugin(name) if !name.starts_with('/') => {
-            (Some(name.as_str()), "/home/someone/plugins/x.so", (0, 78))
+            (Some(name.as_str()), "/opt/someone/plugins/x.so", (0, 78))
         }
         Target::Plugin(path) => (None, path.as_str(), (0, 106)),
-        _ => (Some("libtpu"), "/home/someone/plugins/libtpu.so", (0, 117)),
+        _ => (Some("libtpu"), "/opt/someone/plugins/libtpu.so", (0, 117)),
     };
     PluginRecord {
         target: target.clone(),
@@ -55,7 +55,7 @@ fn plugin(target: &Target) -> PluginRecord {
         sha256: blake3::hash(path.as_bytes()).to_hex().to_string(),
         api_version,
         platform: "cpu".to_owned(),
-        platform_version: "1 | <b>2</b>\nbuilt on /home/someone/build/xla".to_owned(),
+        platform_version: "1 | <b>2</b>\nbuilt on /opt/someone/build/xla".to_owned(),
         stablehlo_version: Some("1.20.0".to_owned()),
         devices: [("A device".to_owned(), 4)].into(),
     }
