@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use super::Counts;
 use crate::outcome::Outcome;
@@ -39,9 +39,13 @@ impl Progress {
             Some(total as u64),
             ProgressDrawTarget::stderr_with_hz(10),
         );
-        let template = "{bar:24} {pos}/{len} {percent}% {per_sec:.dim} {eta} left {msg}";
+        let template = "{bar:24} {pos}/{len} {percent}% {rate} {eta} left {msg}";
         if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style);
+            // indicatif's own `per_sec` shows four decimals.
+            let rate = |state: &ProgressState, out: &mut dyn std::fmt::Write| {
+                let _ = write!(out, "{:.1}/s", state.per_sec());
+            };
+            bar.set_style(style.with_key("rate", rate));
         }
         Self::with_style(total, Style::Bar(bar))
     }
