@@ -11,11 +11,13 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use tpu_parity::case::Case;
+use tpu_parity::outcome::OutcomeKind;
 use tpu_parity::pjrt::{CompileOptions, ExecuteOptions, Plugin, Program};
 use tpu_parity::project::Project;
 use tpu_parity::suite;
 use tpu_parity::target::Target;
 use tpu_parity::tensor::Tensor;
+use tpu_parity::track::Expectations;
 
 const BARE: &str = "--bare-loop";
 
@@ -60,9 +62,23 @@ fn project() -> Result<Project> {
     Ok(Project::discover(Path::new(env!("CARGO_MANIFEST_DIR")))?)
 }
 
+/// The cases selected, less those that are known to kill the plug-in: a loop without workers would end there.
 fn select_cases(project: &Project, select: &str) -> Result<Vec<Case>> {
     let cases = suite::load(&project.suites())?;
-    Ok(suite::select(cases, &[select.to_owned()], &[])?)
+    let cases = suite::select(cases, &[select.to_owned()], &[])?;
+    let deadly = deadly(project)?;
+    Ok(suite::select(cases, &[], &deadly)?)
+}
+
+/// Globs of the cases that crash on `cpu`, by the known failures.
+fn deadly(project: &Project) -> Result<Vec<String>> {
+    let expectations = Expectations::load(&project.expectations())?;
+    Ok(expectations
+        .entries()
+        .iter()
+        .filter(|entry| entry.matches_target("cpu") && entry.expects(OutcomeKind::Crash))
+        .map(|entry| entry.cases.clone())
+        .collect())
 }
 
 /// Seconds, as the loop in a fresh process measured them.
@@ -79,9 +95,14 @@ fn time_bare_loop(select: &str) -> Result<f64> {
 
 fn time_run(select: &str) -> Result<f64> {
     let store = tempfile::tempdir()?;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tpu-parity"));
+    command.arg("run");
+    for glob in deadly(&project()?)? {
+        command.args(["--exclude", &glob]);
+    }
     let start = Instant::now();
-    let status = Command::new(env!("CARGO_BIN_EXE_tpu-parity"))
-        .args(["run", select, "--target", "cpu", "--jobs", "1", "--store"])
+    let status = command
+        .args([select, "--target", "cpu", "--jobs", "1", "--store"])
         .arg(store.path())
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .stdout(Stdio::null())
