@@ -174,6 +174,9 @@ fn gaps(judgement: &Judgement, strict: bool) -> Vec<String> {
         .collect();
     if strict {
         gaps.extend(uncovered(judgement));
+        gaps.extend(unused(judgement));
+    } else if judgement.shares_no_target {
+        gaps.push("this run has no target of the baseline: nothing was compared".to_owned());
     }
     gaps
 }
@@ -261,15 +264,22 @@ fn notes(judgement: &Judgement, ledger: &IssueLedger, strict: bool) -> Vec<Strin
             .unwrap_or_default();
         format!("{}: {issue} is {STILL_FAILING}", entry.place())
     }));
-    notes.extend(judgement.unused.iter().map(|&index| {
+    if !strict {
+        notes.extend(unused(judgement).map(|line| format!("{line}; --strict fails on it")));
+    }
+    notes
+}
+
+/// The expectations whose globs match no case of the suites.
+fn unused(judgement: &Judgement) -> impl Iterator<Item = String> {
+    judgement.unused.iter().map(|&index| {
         let entry = &judgement.expectations[index];
         format!(
             "{}: unused: `{}` matches no case; correct its glob or remove it",
             entry.place(),
             entry.cases
         )
-    }));
-    notes
+    })
 }
 
 /// The expectations of the known failures that `chosen` chooses, each once, in order.

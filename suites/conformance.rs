@@ -11,9 +11,9 @@ use std::sync::{Arc, OnceLock};
 use anyhow::{Context, Result, anyhow};
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use tpu_parity::case::Case;
-use tpu_parity::outcome::{Outcome, OutcomeKind};
+use tpu_parity::outcome::{Outcome, OutcomeKind, Stage};
 use tpu_parity::project::Project;
-use tpu_parity::reference::ReferenceStore;
+use tpu_parity::reference::{ReferenceStore, is_known_unreferenced};
 use tpu_parity::run::{Interrupt, PlannedTarget, Pool, RunOptions};
 use tpu_parity::suite;
 use tpu_parity::target::Target;
@@ -64,7 +64,7 @@ fn trials(arguments: &mut Arguments) -> Result<Vec<Trial>> {
                     .matching(&case.id, &bench.target.to_string())
                     .map(|index| &entries.entries()[index])
                     .collect();
-                conclude(&outcome, &known)
+                conclude(&outcome, &known, is_known_unreferenced(&entries, &case.id))
             });
             trials.push(
                 trial
@@ -117,9 +117,17 @@ impl Bench {
     }
 }
 
-fn conclude(outcome: &Outcome, known: &[&Expectation]) -> Result<Completion, Failed> {
+fn conclude(
+    outcome: &Outcome,
+    known: &[&Expectation],
+    unreferenced: bool,
+) -> Result<Completion, Failed> {
     let message = outcome.message.as_deref().unwrap_or_default();
     match (outcome.outcome, known) {
+        // Without a sound reference a case shows nothing, unless it is known that there can be none.
+        (OutcomeKind::Skipped, _) if outcome.stage == Stage::Compare && !unreferenced => {
+            Err(format!("compared with nothing: {message}").into())
+        }
         (OutcomeKind::Skipped, _) => Ok(Completion::ignored_with(message)),
         (OutcomeKind::Pass, []) => Ok(Completion::Completed),
         (OutcomeKind::Pass, [first, ..]) => Err(format!(

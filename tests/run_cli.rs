@@ -567,6 +567,50 @@ fn malformed_toml_is_one_error_with_file_and_line() {
 }
 
 #[test]
+fn a_shard_without_a_case_is_refused() {
+    let project = Project::new(&[""]);
+    let codes: Vec<_> = ["1/2", "2/2"]
+        .map(|shard| project.run(&["run", "--target", "aot-v6e", "--shard", shard]))
+        .iter()
+        .map(|output| output.status.code())
+        .collect();
+    assert!(
+        codes.contains(&Some(0)) && codes.contains(&Some(2)),
+        "{codes:?}"
+    );
+}
+
+#[test]
+fn a_run_is_not_resumed_with_other_programs_or_targets() {
+    let project = Project::new(&["sleep"; 20]);
+    let mut child = project.start_run(3);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    no_workers_left(child.id());
+    let resume = ["run", "--resume", "latest"];
+    let other = ["run", "--resume", "latest", "--target", "aot-7x"];
+    assert!(one_error(&project, &other, 2).contains("leave --target out"));
+    let path = project.dir.path().join("suites/hostile/hostile.toml");
+    let suite = fs::read_to_string(&path).unwrap();
+    fs::write(&path, suite.replace("return %x", "return  %x")).unwrap();
+    assert!(one_error(&project, &resume, 2).contains("have changed since it began"));
+    fs::write(&path, suite).unwrap();
+    assert_eq!(project.run(&resume).status.code(), Some(0));
+}
+
+#[test]
+fn an_error_says_its_cause_once() {
+    let project = Project::new(&[""]);
+    fs::write(project.dir.path().join("file"), "").unwrap();
+    let error = one_error(
+        &project,
+        &["run", "--target", "aot-v6e", "--store", "file"],
+        3,
+    );
+    assert_eq!(error.matches("os error").count(), 1, "{error}");
+}
+
+#[test]
 fn shards_make_up_the_whole() {
     let project = Project::new(&[""; 20]);
     let mut cases = Vec::new();

@@ -120,9 +120,23 @@ pub fn main() -> ExitCode {
     }
 }
 
+/// The error and its causes, less those that its own words quote already.
+fn with_causes(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text.push_str(": ");
+            text.push_str(&cause);
+        }
+    }
+    text
+}
+
 fn complain(error: &anyhow::Error, code: u8) -> ExitCode {
     // Errors quote plug-ins and files. Those of suites are several lines.
-    let text = format!("{error:#}");
+    let text = with_causes(error);
     let lines: Vec<String> = text.lines().map(escape::line).collect();
     eprintln!("error: {}", lines.join("\n"));
     ExitCode::from(code)

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::judged::{self, Tracker};
 use super::{CommandResult, Failure, Global, Verdict, positive_seconds};
-use crate::case::{Case, CaseId};
+use crate::case::{Case, CaseId, Origin};
 use crate::outcome::{Outcome, OutcomeKind, Stage};
 use crate::project::{Project, ProjectError};
 use crate::reference::ReferenceStore;
@@ -20,6 +20,8 @@ use crate::suite;
 use crate::target::Target;
 use crate::track::{self, Judgement, VerdictKind};
 
+/// Names targets where the command line does not.
+const TARGETS: &str = "TPU_PARITY_TARGET";
 /// How many unexpected outcomes are shown per target.
 const EXAMPLES: usize = 10;
 /// How many characters of a message are shown.
@@ -46,7 +48,7 @@ pub struct Args {
         long = "target",
         short,
         value_name = "TARGET",
-        env = "TPU_PARITY_TARGET",
+        env = TARGETS,
         value_delimiter = ',',
         required_unless_present = "resume"
     )]
@@ -86,6 +88,11 @@ pub fn run(global: &Global, args: &Args) -> CommandResult {
     let project = &tracker.project;
     let store = ReferenceStore::open(&project.references()).map_err(Failure::wrong_use)?;
     let interrupt = Interrupt::on_signals().map_err(Failure::harness)?;
+    if args.resume.is_some() && !args.targets.is_empty() && std::env::var_os(TARGETS).is_none() {
+        return Err(Failure::Use(anyhow::anyhow!(
+            "--resume takes the run's own targets; leave --target out"
+        )));
+    }
     let prepared = match &args.resume {
         Some(name) => resume(global, args, project, name, &interrupt)?,
         None => create(global, args, project, &interrupt)?,
@@ -152,6 +159,11 @@ fn create(
     let mut cases =
         suite::select(cases, &args.select, &args.exclude).map_err(Failure::wrong_use)?;
     cases.retain(|case| shard.is_none_or(|shard| shard.takes(&case.id)));
+    if let (Some(shard), true) = (shard, cases.is_empty()) {
+        return Err(Failure::Use(anyhow::anyhow!(
+            "shard {shard} of the selection holds no case; take fewer shards"
+        )));
+    }
     let plan = Plan::new(cases, resolve(project, &targets)?);
     let Some(fleet) = start(&plan, args, interrupt)? else {
         return Ok(None);
@@ -171,6 +183,7 @@ fn create(
     record.exclude = args.exclude.clone();
     record.label = args.label.clone();
     record.shard = shard.map(|shard| shard.to_string());
+    record.cases_hash = Some(cases_hash(&plan.cases)?);
     let ids: Vec<CaseId> = plan.cases.iter().map(|case| case.id.clone()).collect();
     let writer = judged::open_store(global)?
         .create(record, &ids)
@@ -206,12 +219,39 @@ fn resume(
         }
     }
     let cases = planned_cases(project, writer.planned(), &record.id)?;
+    if record
+        .cases_hash
+        .as_ref()
+        .is_some_and(|hash| cases_hash(&cases).ok().as_ref() != Some(hash))
+    {
+        return Err(Failure::Use(anyhow::anyhow!(
+            "the cases of run {} have changed since it began (programs, inputs or tolerances); start a new run",
+            record.id
+        )));
+    }
     let plan = Plan::new(cases, targets).without(|case, target| writer.is_done(case, target));
     Ok(start(&plan, args, interrupt)?.map(|fleet| Prepared {
         plan,
         fleet,
         writer,
     }))
+}
+
+/// BLAKE3 of all that is to be run: two runs of one hash run the same programs on the same inputs to the same tolerances.
+fn cases_hash(cases: &[Case]) -> Result<String, Failure> {
+    let mut hasher = blake3::Hasher::new();
+    for case in cases {
+        let origin = Origin {
+            file: PathBuf::new(),
+            line: 0,
+        };
+        let placeless = Case {
+            origin,
+            ..case.clone()
+        };
+        hasher.update(&serde_json::to_vec(&placeless).map_err(Failure::harness)?);
+    }
+    Ok(hasher.finalize().to_hex().to_string())
 }
 
 /// The cases that a run planned, in its order.

@@ -47,6 +47,20 @@ fn only_the_unexpected_fails_it() {
 }
 
 #[test]
+fn a_run_without_any_target_of_the_baseline_compares_nothing() {
+    let run = single(CASE, "aot-v6e", Some(Pass));
+    let baseline = single(CASE, "aot-7x", Some(Pass));
+    let judgement = judge(&run, &Expectations::default(), Some(&baseline));
+    let gate = Gate::new("r", &judgement, &ledger(), false);
+    assert!(!gate.passed());
+    assert!(
+        gate.render().contains("nothing was compared"),
+        "{}",
+        gate.render()
+    );
+}
+
+#[test]
 fn an_until_that_is_reached_is_said_and_fails_a_strict_gate() {
     let known = expectations(&expect("s/**", "error", "until = \"libtpu >= 0.0.50\""));
     let loose = gate(Some(Error), None, &known, false);

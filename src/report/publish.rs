@@ -78,12 +78,21 @@ pub fn publish(
     write(&history_file, &history_text(&history)?)
 }
 
-/// Writes a file by way of a temporary one beside it; makes its directory.
+/// Writes a file by way of a temporary one beside it; makes its directory. What is there already and is no plain file (a
+/// device, a pipe, a link) is written to and not replaced.
 pub fn write(path: &Path, text: &str) -> Result<(), ReportError> {
     let failed = |source| ReportError::Write {
         path: path.to_owned(),
         source,
     };
+    if fs::symlink_metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir()) {
+        return fs::OpenOptions::new()
+            .write(true)
+            .truncate(true)
+            .open(path)
+            .and_then(|mut file| file.write_all(text.as_bytes()))
+            .map_err(failed);
+    }
     let dir = match path.parent() {
         Some(dir) if !dir.as_os_str().is_empty() => dir,
         _ => Path::new("."),

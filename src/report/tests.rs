@@ -394,6 +394,19 @@ fn an_empty_run_has_reports_without_rates() {
 }
 
 #[test]
+fn what_is_no_plain_file_is_written_to_and_not_replaced() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, link) = (dir.path().join("file"), dir.path().join("link"));
+    std::fs::write(&file, "a longer text than the next").unwrap();
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    publish::write(&link, "text").unwrap();
+    assert!(link.is_symlink());
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "text");
+    publish::write(std::path::Path::new("/dev/null"), "text").unwrap();
+    assert!(!std::path::Path::new("/dev/null").is_file());
+}
+
+#[test]
 fn publishing_again_changes_nothing_and_each_run_has_one_line_of_history() {
     let dir = tempfile::tempdir().unwrap();
     let reports = dir.path().join("reports");

@@ -240,7 +240,7 @@ impl Pool {
     }
 }
 
-/// Two tries. `Ok(None)`: interrupted.
+/// Two tries, unless the first takes all its time. `Ok(None)`: interrupted.
 fn start_worker(
     target: &PlannedTarget,
     options: &RunOptions,
@@ -253,6 +253,11 @@ fn start_worker(
             Ok(worker) => return Ok(Some(worker)),
             Err(NotReady::Stopped) => return Ok(None),
             Err(NotReady::Refused(why)) => reason = why,
+            // A second wait would be as long, and as vain.
+            Err(NotReady::TooSlow(why)) => {
+                reason = why;
+                break;
+            }
         }
     }
     Err(RunError::TargetDoesNotStart {

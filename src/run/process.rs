@@ -52,6 +52,7 @@ pub(super) enum Served {
 pub(super) enum NotReady {
     /// In the plug-in's or the system's words.
     Refused(String),
+    TooSlow(String),
     Stopped,
 }
 
@@ -99,7 +100,10 @@ impl Worker {
                 format!("while it loaded, the worker {}", process.bury(0, interrupt))
             }
             Next::Nonsense(error) => format!("its worker wrote nonsense: {error}"),
-            Next::TimedOut => format!("it was not ready after {}", seconds(timeout)),
+            Next::TimedOut => {
+                let why = format!("it was not ready after {}", seconds(timeout));
+                return Ok(Err(NotReady::TooSlow(why)));
+            }
             Next::Stopped => return Ok(Err(NotReady::Stopped)),
         };
         Ok(Err(NotReady::Refused(refused)))

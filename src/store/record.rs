@@ -36,6 +36,9 @@ pub struct RunRecord {
     /// `I/N` when the run is one shard of several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<String>,
+    /// Of the planned cases, so that a run is resumed with the same ones only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cases_hash: Option<String>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -91,6 +94,7 @@ impl RunRecord {
             select,
             exclude: Vec::new(),
             shard: None,
+            cases_hash: None,
         }
     }
 

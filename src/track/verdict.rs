@@ -22,6 +22,7 @@ use serde::Serialize;
 use super::{Expectation, Expectations, Version};
 use crate::case::CaseId;
 use crate::outcome::{Evidence, Outcome, OutcomeKind, Stage};
+use crate::reference::is_known_unreferenced;
 use crate::store::{Environment, Run, RunRecord};
 use crate::target::Target;
 
@@ -83,6 +84,8 @@ pub struct Judgement {
     pub removed: Vec<(String, CaseId)>,
     /// Targets of the baseline that this run has not.
     pub removed_targets: Vec<String>,
+    /// Whether there is a baseline, and it has no target of this run's.
+    pub shares_no_target: bool,
 }
 
 /// The verdicts on one target that rest on the same evidence.
@@ -245,6 +248,17 @@ impl Judge<'_> {
         if is_failure(outcome.outcome) {
             return self.decide_failure(outcome.outcome, &matching, baseline);
         }
+        // It ran, and there was nothing sound to compare it with: that is no result, unless none can be had.
+        if outcome.outcome == OutcomeKind::Skipped
+            && outcome.stage == Stage::Compare
+            && !is_known_unreferenced(self.expectations, case)
+        {
+            return Decision {
+                kind: VerdictKind::Missing,
+                expectation: None,
+                because: Some("ran, and was compared with nothing".to_owned()),
+            };
+        }
         if outcome.outcome == OutcomeKind::Skipped && baseline == Some(OutcomeKind::Pass) {
             return Decision {
                 kind: VerdictKind::NewlySkipped,
@@ -323,6 +337,8 @@ pub fn is_failure(outcome: OutcomeKind) -> bool {
 impl Judgement {
     fn compare_plans(&mut self, run: &Run, baseline: &Run) {
         self.baseline = Some(baseline.record.id.clone());
+        let has = |target| run.record.targets.contains(target);
+        self.shares_no_target = !baseline.record.targets.iter().any(has);
         for target in &baseline.record.targets {
             let name = target.to_string();
             if !run.record.targets.contains(target) {

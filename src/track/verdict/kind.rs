@@ -11,7 +11,7 @@ pub enum VerdictKind {
     Regressed,
     /// Failed, neither expected nor failing alike in the baseline.
     NewFailure,
-    /// Planned, and without an outcome: the run was cut short or lost it.
+    /// Planned, and without a result: the run was cut short, or there was no sound reference to compare with.
     Missing,
     /// Expected to fail, and passed at the first attempt.
     Fixed,

@@ -43,6 +43,16 @@ fn without_expectation_or_baseline_an_outcome_stands_alone() {
 }
 
 #[test]
+fn what_ran_and_was_compared_with_nothing_is_missing() {
+    let mut run = single(CASE, TARGET, Some(Skipped));
+    run.outcomes[0].stage = Stage::Compare;
+    assert_eq!(one(&run, &none(), None).kind, VerdictKind::Missing);
+    // Unless it is known that the CPU plug-in cannot compute a reference.
+    let text = expect("**", "error", "").replace("targets = \"*\"", "targets = \"cpu\"");
+    assert_eq!(one(&run, &expectations(&text), None).kind, VerdictKind::Ok);
+}
+
+#[test]
 fn a_baseline_tells_what_got_worse() {
     assert_eq!(verdict(Some(Pass), &none(), Some(Pass)), VerdictKind::Ok);
     assert_eq!(
