@@ -360,7 +360,7 @@ fn known_issue(group: &KnownGroup<'_>) -> String {
 }
 
 /// Lines of at most `width` characters; a longer word is broken.
-fn wrap(text: &str, width: usize) -> Vec<String> {
+pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();
     let mut length = 0;
