@@ -54,7 +54,8 @@ pub struct Comparison {
     pub mismatches: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_mismatch: Option<Mismatch>,
-    /// Against the unrounded reference, like all figures; of a complex element the modulus of the difference.
+    /// Against the unrounded reference, like all figures; of a complex element the modulus of the difference. A real
+    /// subnormal that the target flushed, as it may, counts in no `max_…`.
     pub max_abs: f64,
     /// Over the elements whose reference is not zero.
     pub max_rel: f64,

@@ -206,7 +206,7 @@ impl Scan<'_> {
                 }
                 if g.is_finite() && floats.is_finite(r) {
                     figures.sums.add(g, r, 1.0);
-                    if g != r {
+                    if g != r && !floats.flushed(g, r) {
                         figures.measure((g - r).abs(), r.abs(), floats.spacing.at(r));
                     }
                 }

@@ -254,6 +254,19 @@ fn flushed_subnormals_are_zero_of_the_same_sign() {
 }
 
 #[test]
+fn what_may_be_flushed_is_no_error_in_the_figures() {
+    let (got, expected) = ([0.0, 1.0], [MIN_NORMAL / 2.0, 1.0]);
+    let flushed = check(F32, &got, &expected, &Tolerance::Exact, &FLUSH);
+    assert_eq!(
+        (flushed.max_abs, flushed.max_rel, flushed.max_ulp),
+        (0.0, 0.0, 0.0)
+    );
+    // Half the smallest normal is 2²² steps of the smallest subnormal.
+    let kept = check(F32, &got, &expected, &Tolerance::Exact, &PLAIN);
+    assert_eq!((kept.max_rel, kept.max_ulp), (1.0, pow2(22)));
+}
+
+#[test]
 fn sums_are_bounded_by_their_scale() {
     // u·|ref| + γ·scale with u = 2⁻²⁴: 8 terms give γ = 2⁻²¹/(1 − 2⁻²¹). ref = 1, scale = 16: 2⁻²⁴ + 2⁻¹⁷ and a little.
     let tolerance = accumulate(8, None);
