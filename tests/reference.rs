@@ -389,6 +389,9 @@ fn a_case_without_a_reference_is_unexpected_unless_it_is_a_known_failure() {
             "no reference  s/cbrt/c64/vector  error at compile: PJRT_Client_Compile: ",
         )
         .expect(1, "2 references: 2 new");
+    project
+        .verify()
+        .expect(1, "s/cbrt/c64/vector: no reference");
     fs::write(
         project.dir.path().join("suites/expectations/cpu.toml"),
         "[[expect]]\ncases = \"s/cbrt/**\"\ntargets = \"cpu\"\noutcome = \"error\"\nreason = \"floats only\"\nsince = \"2026-11-30\"\n",
@@ -398,6 +401,7 @@ fn a_case_without_a_reference_is_unexpected_unless_it_is_a_known_failure() {
         0,
         "no reference, as known  s/cbrt/c64/vector  error at compile: ",
     );
+    project.verify().expect(0, "; 1 known to have none");
 }
 
 #[test]
