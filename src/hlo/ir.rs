@@ -8,11 +8,14 @@ use std::collections::{HashMap, HashSet};
 
 pub use pjrt_sys::protos::xla::{
     HloComputationProto as Computation, HloInstructionProto as Instruction,
-    HloModuleProto as ModuleProto, LayoutProto as Layout, LiteralProto as Literal, PrimitiveType,
+    HloModuleProto as ModuleProto, LayoutProto as Layout, LiteralProto as Literal, PaddingConfig,
+    PrimitiveType,
     ProgramShapeProto as ProgramShape, ShapeProto as Shape,
 };
 
 use super::Error;
+use pjrt_sys::protos::xla::hlo_instruction_proto::SliceDimensions;
+use pjrt_sys::protos::xla::padding_config::PaddingConfigDimension;
 
 /// A module under change.
 pub struct Module {
@@ -278,7 +281,7 @@ impl Builder<'_> {
         if dimensions.is_empty() {
             return Ok(scalar);
         }
-        let shape = array(element_type(self.shape(scalar)?), dimensions);
+        let shape = resized(self.shape(scalar)?, dimensions);
         Ok(self.add("broadcast", shape, &[scalar]))
     }
 
@@ -287,8 +290,63 @@ impl Builder<'_> {
         if from.dimensions == dimensions {
             return Ok(operand);
         }
-        let shape = array(element_type(from), dimensions);
+        let shape = resized(from, dimensions);
         Ok(self.add("reshape", shape, &[operand]))
+    }
+
+    /// Zeros after the elements of each dimension, up to `dimensions`.
+    pub fn pad(&mut self, operand: i64, dimensions: &[i64]) -> Result<i64, Error> {
+        let from = self.shape(operand)?;
+        if from.dimensions == dimensions {
+            return Ok(operand);
+        }
+        let padding = PaddingConfig {
+            dimensions: from
+                .dimensions
+                .iter()
+                .zip(dimensions)
+                .map(|(from, to)| PaddingConfigDimension {
+                    edge_padding_high: to.saturating_sub(*from),
+                    ..Default::default()
+                })
+                .collect(),
+        };
+        let shape = resized(from, dimensions);
+        let zero = self.zero(&shape);
+        Ok(self.add_with("pad", shape, &[operand, zero], |pad| {
+            pad.padding_config = Some(padding);
+        }))
+    }
+
+    /// A scalar zero of the array's element type.
+    pub fn zero(&mut self, shape: &Shape) -> i64 {
+        let scalar = array(PrimitiveType::Pred, &[]);
+        let zero = self.constant(Literal {
+            shape: Some(scalar),
+            preds: vec![false],
+            ..Default::default()
+        });
+        self.add("convert", resized(shape, &[]), &[zero])
+    }
+
+    /// The first elements of each dimension, up to `dimensions`.
+    pub fn slice(&mut self, operand: i64, dimensions: &[i64]) -> Result<i64, Error> {
+        let from = self.shape(operand)?;
+        if from.dimensions == dimensions {
+            return Ok(operand);
+        }
+        let shape = resized(from, dimensions);
+        let slices = dimensions
+            .iter()
+            .map(|limit| SliceDimensions {
+                start: 0,
+                limit: *limit,
+                stride: 1,
+            })
+            .collect();
+        Ok(self.add_with("slice", shape, &[operand], |slice| {
+            slice.slice_dimensions = slices;
+        }))
     }
 
     /// Dimension `i` of the result is dimension `permutation[i]` of the operand.
@@ -312,7 +370,7 @@ impl Builder<'_> {
                     format!("a transpose of {:?} by {permutation:?}", from.dimensions),
                 )
             })?;
-        let shape = array(element_type(from), &dimensions);
+        let shape = resized(from, &dimensions);
         let permutation = permutation.to_vec();
         Ok(self.add_with("transpose", shape, &[operand], |t| {
             t.dimensions = permutation
@@ -437,6 +495,14 @@ pub fn array(element_type: PrimitiveType, dimensions: &[i64]) -> Shape {
         is_dynamic_dimension: vec![false; dimensions.len()],
         layout: Some(Box::new(row_major(dimensions.len()))),
         ..Default::default()
+    }
+}
+
+/// A static row-major array of the same element type, whatever its number.
+pub fn resized(shape: &Shape, dimensions: &[i64]) -> Shape {
+    Shape {
+        element_type: shape.element_type,
+        ..array(PrimitiveType::Invalid, dimensions)
     }
 }
 

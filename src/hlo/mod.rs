@@ -9,6 +9,8 @@ mod asynchronous;
 mod bitcast;
 mod fusion;
 mod layout;
+mod physical;
+mod types;
 
 use std::fmt;
 use std::str::FromStr;
