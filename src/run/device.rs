@@ -37,7 +37,7 @@ enum Kind {
         plugin: Plugin,
         topology: Topology,
     },
-    Virtual(VirtualTpu),
+    Virtual(Box<VirtualTpu>),
 }
 
 /// Why a target cannot be opened, for the user.
@@ -128,7 +128,7 @@ impl Device {
                 let executor = hello.executor.as_ref().ok_or_else(no_executor)?;
                 let slice = slice.as_deref();
                 let device = VirtualTpu::open(&plugin, *generation, slice, executor, &mut record)?;
-                Kind::Virtual(device)
+                Kind::Virtual(Box::new(device))
             }
             Target::Cpu | Target::Tpu | Target::Plugin(_) => {
                 let client = plugin.create_client(&hello.options)?;
