@@ -6,10 +6,10 @@
 use std::collections::{BTreeMap, HashSet};
 
 use pjrt_sys::protos::xla;
-use prost::Message;
 use serde::Deserialize;
 
 use super::Error;
+use crate::hlo;
 use crate::pjrt::Program;
 
 /// The TPU compiler's optimized program, decoded.
@@ -21,16 +21,12 @@ impl Optimized {
     /// # Errors
     /// A program in neither of the formats `hlo_with_config` and `hlo`, or bytes that are none.
     pub fn read(program: &Program) -> Result<Self, Error> {
-        let unreadable = |what: String| Error::Unreadable(what);
         let module = match program.format.as_str() {
-            "hlo_with_config" => xla::HloModuleProtoWithConfig::decode(&program.code[..])
-                .map_err(|error| unreadable(error.to_string()))?
-                .hlo_module
-                .ok_or_else(|| unreadable("no module".to_owned())),
-            "hlo" => xla::HloModuleProto::decode(&program.code[..])
-                .map_err(|error| unreadable(error.to_string())),
-            other => Err(unreadable(format!("its format is '{other}'"))),
-        }?;
+            "hlo_with_config" => hlo::decode_with_config(&program.code),
+            "hlo" => hlo::decode(&program.code),
+            other => return Err(Error::Unreadable(format!("its format is '{other}'"))),
+        };
+        let module = module.map_err(|error| Error::Unreadable(error.to_string()))?;
         Ok(Self { module })
     }
 
@@ -104,6 +100,8 @@ fn cycles(instruction: &xla::HloInstructionProto) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use prost::Message;
+
     use super::*;
 
     fn instruction(opcode: &str, config: &str) -> xla::HloInstructionProto {
