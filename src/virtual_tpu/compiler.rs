@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use pjrt_sys::protos::xla;
 use prost::Message;
 
+use super::Optimized;
 use crate::hlo::{self, MxuNumerics};
 use crate::pjrt::{self, CompileOptions, Executable, Plugin, Program, Topology};
 use crate::target::Generation;
@@ -76,7 +77,7 @@ impl Compiler {
         let optimized = executable.optimized_program()?;
         let libtpu_time = start.elapsed();
         let start = Instant::now();
-        let cpu = self.cpu_program(&read(&optimized)?, options);
+        let cpu = self.cpu_program(Optimized::read(&optimized)?.module(), options);
         Ok(Compiled {
             executable,
             optimized,
@@ -103,19 +104,6 @@ impl Compiler {
             program: Program::hlo(module.encode_to_vec()),
             options: cpu_options(options, replicas * partitions),
         })
-    }
-}
-
-fn read(optimized: &Program) -> Result<xla::HloModuleProto, Error> {
-    let unreadable = |what: String| Error::Unreadable(what);
-    match optimized.format.as_str() {
-        "hlo_with_config" => xla::HloModuleProtoWithConfig::decode(&optimized.code[..])
-            .map_err(|error| unreadable(error.to_string()))?
-            .hlo_module
-            .ok_or_else(|| unreadable("no module".to_owned())),
-        "hlo" => xla::HloModuleProto::decode(&optimized.code[..])
-            .map_err(|error| unreadable(error.to_string())),
-        other => Err(unreadable(format!("its format is '{other}'"))),
     }
 }
 
