@@ -138,12 +138,7 @@ fn inverse(order: &[usize]) -> Vec<i64> {
 
 /// Whether the nth element in the operand's dimension order lies where the result's nth does, for every n. Addresses are
 /// sums over the dimensions, so runs of dimensions with the same number of elements can be looked at one by one.
-fn follows_order(
-    from: &Physical,
-    from_order: &[usize],
-    to: &Physical,
-    to_order: &[usize],
-) -> bool {
+fn follows_order(from: &Physical, from_order: &[usize], to: &Physical, to_order: &[usize]) -> bool {
     if from.dimensions.iter().product::<i64>() != to.dimensions.iter().product::<i64>() {
         return false;
     }
@@ -208,7 +203,9 @@ fn digits(physical: &Physical, run: &[usize]) -> Option<Vec<(i64, i64, i64)>> {
             .collect();
         axes.sort_by_key(|axis| axis.divisor);
         for axis in axes {
-            let used = axis.size.min(size.div_euclid(axis.divisor) + i64::from(size % axis.divisor != 0));
+            let used = axis
+                .size
+                .min(size.div_euclid(axis.divisor) + i64::from(size % axis.divisor != 0));
             if used <= 1 {
                 continue;
             }

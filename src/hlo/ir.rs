@@ -9,8 +9,7 @@ use std::collections::{HashMap, HashSet};
 pub use pjrt_sys::protos::xla::{
     HloComputationProto as Computation, HloInstructionProto as Instruction,
     HloModuleProto as ModuleProto, LayoutProto as Layout, LiteralProto as Literal, PaddingConfig,
-    PrimitiveType,
-    ProgramShapeProto as ProgramShape, ShapeProto as Shape,
+    PrimitiveType, ProgramShapeProto as ProgramShape, ShapeProto as Shape,
 };
 
 use super::Error;
@@ -59,6 +58,12 @@ impl Module {
         self.computation(self.proto.entry_computation_id)
     }
 
+    /// Of every computation, by its id.
+    pub fn signatures(&self) -> HashMap<i64, Signature> {
+        let computations = self.proto.computations.iter();
+        computations.map(|c| (c.id, Signature::of(c))).collect()
+    }
+
     /// Hands each instruction of each computation, operands before users, to `pass`, which puts what takes its place into
     /// the [`Builder`]: [`Builder::keep`] for the instruction itself, as it is or changed, [`Builder::replace`] for another
     /// one that computes its value. One that is neither kept nor replaced is gone, and must have no user left.
@@ -66,9 +71,10 @@ impl Module {
         &mut self,
         mut pass: impl FnMut(&mut Builder, Instruction) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let mut computations = std::mem::take(&mut self.proto.computations);
-        let mut added = Vec::new();
-        for computation in &mut computations {
+        let computations = std::mem::take(&mut self.proto.computations);
+        let mut rewritten = Vec::with_capacity(computations.len());
+        for mut computation in computations {
+            let mut added = Vec::new();
             let instructions = std::mem::take(&mut computation.instructions);
             let next = 1 + instructions.iter().map(|i| local(i.id)).max().unwrap_or(0);
             let mut builder = Builder {
@@ -93,10 +99,11 @@ impl Module {
             }
             computation.root_id = builder.current(computation.root_id);
             computation.instructions = builder.instructions;
+            // Callees stand before their callers, and may call what stood before.
+            rewritten.append(&mut added);
+            rewritten.push(computation);
         }
-        // Callees stand before their callers.
-        added.extend(computations);
-        self.proto.computations = added;
+        self.proto.computations = rewritten;
         Ok(())
     }
 
@@ -134,6 +141,34 @@ impl Module {
             }
         }
         self.proto.computations.retain(|c| called.contains(&c.id));
+    }
+}
+
+/// What a computation takes and returns.
+#[derive(Debug, Clone, Default)]
+pub struct Signature {
+    /// By parameter number.
+    pub parameters: Vec<Shape>,
+    pub root: Shape,
+}
+
+impl Signature {
+    fn of(computation: &Computation) -> Self {
+        let mut parameters: Vec<(i64, Shape)> = computation
+            .instructions
+            .iter()
+            .filter(|i| i.opcode == "parameter")
+            .map(|i| (i.parameter_number, i.shape.clone().unwrap_or_default()))
+            .collect();
+        parameters.sort_by_key(|(number, _)| *number);
+        let root = computation
+            .instructions
+            .iter()
+            .find(|i| i.id == computation.root_id);
+        Self {
+            parameters: parameters.into_iter().map(|(_, shape)| shape).collect(),
+            root: root.and_then(|root| root.shape.clone()).unwrap_or_default(),
+        }
     }
 }
 
@@ -235,6 +270,13 @@ impl Builder<'_> {
             ..Default::default()
         };
         fill(&mut instruction);
+        self.keep(instruction)
+    }
+
+    /// The instruction under a fresh id, so that another may take the place that its users know.
+    pub fn add_copy(&mut self, mut instruction: Instruction) -> i64 {
+        instruction.id = (self.computation << 32) | self.next;
+        self.next += 1;
         self.keep(instruction)
     }
 

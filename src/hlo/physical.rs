@@ -133,10 +133,6 @@ impl Physical {
                     .is_some_and(|size| self.index(d, address) < *size)
             })
     }
-
-    pub fn is_padded(&self) -> bool {
-        self.elements != self.dimensions.iter().product::<i64>()
-    }
 }
 
 /// The axes after one more tile, which divides the most minor ones: each becomes the tile's number, in its old place, and
@@ -164,7 +160,9 @@ fn tiled(axes: &[Axis], tile: &[i64]) -> Result<Vec<Axis>, Unmodelled> {
     for (axis, size) in outer.iter_mut().skip(first).zip(tile) {
         let is_most_significant = axis.dimension.is_none()
             || all.iter().all(|other| {
-                other.dimension != axis.dimension || other.size == 1 || other.divisor <= axis.divisor
+                other.dimension != axis.dimension
+                    || other.size == 1
+                    || other.divisor <= axis.divisor
             });
         if axis.size % size != 0 && !is_most_significant {
             return Err(Unmodelled("a tile that leaves holes within a dimension"));
