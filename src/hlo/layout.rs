@@ -12,6 +12,13 @@ pub fn run(module: &mut Module) -> Result<(), Error> {
         for instruction in &mut computation.instructions {
             instruction.backend_config.clear();
             instruction.control_predecessor_ids.clear();
+            // XLA reads it from the proto whatever the opcode, and dies where an opcode has none.
+            if !matches!(
+                instruction.opcode.as_str(),
+                "dot" | "convolution" | "ragged-dot" | "scaled-dot" | "custom-call"
+            ) {
+                instruction.precision_config = None;
+            }
             instruction.shape.as_mut().map(plain);
             instruction
                 .operand_shapes_with_layout
