@@ -148,6 +148,10 @@ impl Device {
         on_stage: &mut dyn FnMut(Stage),
     ) -> Outcome {
         let mut metrics = Metrics::default();
+        if let Some(reason) = &case.unloadable {
+            let stop = Stop::new(OutcomeKind::Error, Stage::Load, reason);
+            return self.outcome(case, Err(stop), metrics);
+        }
         let ended = match &self.kind {
             Kind::Compiles { plugin, topology } => {
                 aot_compile(plugin, topology, case, &mut metrics, on_stage).map(|()| Stage::Compile)
