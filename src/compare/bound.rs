@@ -91,9 +91,7 @@ impl Bound {
         let kind = match *tolerance {
             Tolerance::Exact => Kind::Exact,
             Tolerance::Distance(most) => Kind::Check(Check::Distance(most)),
-            Tolerance::Absolute(bound) => {
-                Kind::Check(Check::Absolute(factor("absolute", bound)?))
-            }
+            Tolerance::Absolute(bound) => Kind::Check(Check::Absolute(factor("absolute", bound)?)),
             Tolerance::Ulp(ulps) => Kind::Ulp {
                 ulps: factor("ulp", ulps)?,
                 spacing: format.spacing(),

@@ -473,7 +473,13 @@ fn distance_is_counted_in_values_of_the_element_type() {
     assert!(!agrees(F32, -INF, INF, &three, &PLAIN));
     assert!(!agrees(F32, NAN, 1.0, &three, &PLAIN));
     // bf16's 2⁻⁷ above 1 is one step.
-    assert!(agrees(BF16, 1.0 + pow2(-7), 1.0, &Tolerance::Distance(1), &PLAIN));
+    assert!(agrees(
+        BF16,
+        1.0 + pow2(-7),
+        1.0,
+        &Tolerance::Distance(1),
+        &PLAIN
+    ));
 }
 
 /// `check.expect_almost_eq`.

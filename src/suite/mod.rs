@@ -27,8 +27,8 @@ use crate::case::{Case, Origin};
 
 pub use error::{SelectError, SuiteError, SuiteErrors};
 pub use select::select;
-pub use source::{Source, SourceError, load_sources};
 pub use signature::{Signature, TensorType, signature};
+pub use source::{Source, SourceError, load_sources};
 
 /// What the suite files declare.
 #[derive(Debug, Clone, Default)]

@@ -22,7 +22,10 @@ pub enum Source {
 pub enum SourceError {
     #[error("'{0}' names no suite: write the name of a suite under suites/, or {kind}:DIR", kind = testdata::SUITE)]
     Bad(String),
-    #[error("'{kind}' in '{text}' is no kind of suite; the one there is is {}:DIR", testdata::SUITE)]
+    #[error(
+        "'{kind}' in '{text}' is no kind of suite; the one there is is {}:DIR",
+        testdata::SUITE
+    )]
     UnknownKind { kind: String, text: String },
     #[error("there is no suite '{name}'; there are: {}", known.join(", "))]
     UnknownSuite { name: String, known: Vec<String> },

@@ -66,7 +66,10 @@ fn read(statement: &str, name: &str) -> Result<Check, String> {
         }
         "eq" => Tolerance::Absolute(OPERATOR_ABSOLUTE),
         "expect_serialized_eq" => {
-            return Err("check.expect_serialized_eq compares with a file that the interpreter writes".to_owned());
+            return Err(
+                "check.expect_serialized_eq compares with a file that the interpreter writes"
+                    .to_owned(),
+            );
         }
         _ => return Err(format!("check.{name} is not a check that is known here")),
     };

@@ -97,7 +97,14 @@ const OPERATORS: &[&str] = &[
 
 /// Words that begin the description of a test after its operator's name.
 const DESCRIPTIVE: &[&str] = &[
-    "bfloat16", "bool", "broadcasting", "chlo", "dynamic", "lhs", "qi8", "shape",
+    "bfloat16",
+    "bool",
+    "broadcasting",
+    "chlo",
+    "dynamic",
+    "lhs",
+    "qi8",
+    "shape",
 ];
 
 /// The id of a file's test; `function` tells the tests of one file apart.

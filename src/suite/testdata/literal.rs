@@ -90,7 +90,9 @@ fn raw(element_type: ElementType, shape: Vec<usize>, text: &str) -> Result<Tenso
         if bytes.len() == count.div_ceil(8) && bytes.len() != count {
             bytes = (0..count).map(|i| bytes[i / 8] >> (i % 8) & 1).collect();
         }
-        bytes.iter_mut().for_each(|byte| *byte = u8::from(*byte != 0));
+        bytes
+            .iter_mut()
+            .for_each(|byte| *byte = u8::from(*byte != 0));
     }
     if bytes.len() == width && count != 1 {
         bytes = repeated(&bytes, count)?;

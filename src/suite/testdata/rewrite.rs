@@ -181,7 +181,11 @@ struct Test {
 
 impl Test {
     /// By convention the second operand is what the first should be; some tests have it the other way about.
-    fn add(&mut self, check: check::Check, sources: &BTreeMap<Value, Source>) -> Result<(), String> {
+    fn add(
+        &mut self,
+        check: check::Check,
+        sources: &BTreeMap<Value, Source>,
+    ) -> Result<(), String> {
         let known = |value: &Value| sources.get(value).map(|source| source.tensor.clone());
         let (actual, expected) = match (check.operands.as_slice(), check.constant) {
             ([actual], Some(constant)) => (actual, constant),
@@ -291,13 +295,14 @@ fn render(module: &Module<'_>, function: &Function<'_>, kept: &Kept<'_>, test: &
         .parameters
         .iter()
         .enumerate()
-        .map(|(index, source)| {
-            format!("%{prefix}{index}: {}", literal::type_of(&source.tensor))
-        })
+        .map(|(index, source)| format!("%{prefix}{index}: {}", literal::type_of(&source.tensor)))
         .collect();
     let types: Vec<&str> = test.results.iter().map(|(_, t)| t.as_str()).collect();
     let types = types.join(", ");
-    let mut main = format!("func.func public @main({}) -> ({types}) {{\n", parameters.join(", "));
+    let mut main = format!(
+        "func.func public @main({}) -> ({types}) {{\n",
+        parameters.join(", ")
+    );
     for statement in &kept.statements {
         main.push_str(&kept.renamed(statement, &prefix));
         main.push('\n');
@@ -311,7 +316,10 @@ fn render(module: &Module<'_>, function: &Function<'_>, kept: &Kept<'_>, test: &
             None => written(function.body, value),
         })
         .collect();
-    main.push_str(&format!("    return {} : {types}\n  }}", results.join(", ")));
+    main.push_str(&format!(
+        "    return {} : {types}\n  }}",
+        results.join(", ")
+    ));
 
     let tests: BTreeSet<&str> = module.tests().iter().map(|f| f.name.as_str()).collect();
     let called: BTreeSet<&str> = called(module, &main, &tests);

@@ -26,7 +26,7 @@ pub(super) fn without_comments(text: &str) -> String {
         let mut end = line.len();
         let mut cursor = Cursor::new(line);
         while let Some((at, _)) = cursor.next() {
-            if line[at..].starts_with("//") {
+            if line.as_bytes()[at..].starts_with(b"//") {
                 end = at;
                 break;
             }
