@@ -60,12 +60,21 @@ pub(super) fn dense_in(text: &str) -> Result<Tensor, String> {
     .map_err(|reason| format!("a literal of {written}: {reason}"))
 }
 
-fn elements(shape: &[usize]) -> Result<usize, String> {
+/// A splat of a few characters may ask for any amount of memory; no test needs more than this.
+const MOST_BYTES: usize = 1 << 30;
+/// Lists nest as deep as the rank.
+const MOST_DIMENSIONS: usize = 64;
+
+/// How many elements the literal has.
+fn elements(element_type: ElementType, shape: &[usize]) -> Result<usize, String> {
+    if shape.len() > MOST_DIMENSIONS {
+        return Err(format!("it has more than {MOST_DIMENSIONS} dimensions"));
+    }
     shape
         .iter()
         .try_fold(1usize, |n, &d| n.checked_mul(d))
-        .filter(|n| isize::try_from(*n).is_ok())
-        .ok_or_else(|| "it has more elements than fit in memory".to_owned())
+        .filter(|n| *n <= MOST_BYTES / element_type.bytes())
+        .ok_or_else(|| format!("it takes more than {MOST_BYTES} bytes"))
 }
 
 /// Hexadecimal data: every element in little-endian bytes, or one for all. Sub-byte elements take a byte each; `i1` takes a
@@ -84,7 +93,7 @@ fn raw(element_type: ElementType, shape: Vec<usize>, text: &str) -> Result<Tenso
         .map(|[high, low]| Some(nibble(*high)? << 4 | nibble(*low)?))
         .collect::<Option<_>>()
         .ok_or("its string is not hexadecimal")?;
-    let count = elements(&shape)?;
+    let count = elements(element_type, &shape)?;
     let width = element_type.bytes();
     if element_type == ElementType::Pred {
         if bytes.len() == count.div_ceil(8) && bytes.len() != count {
@@ -95,29 +104,14 @@ fn raw(element_type: ElementType, shape: Vec<usize>, text: &str) -> Result<Tenso
             .for_each(|byte| *byte = u8::from(*byte != 0));
     }
     if bytes.len() == width && count != 1 {
-        bytes = repeated(&bytes, count)?;
+        bytes = bytes.repeat(count);
     }
     Tensor::new(element_type, shape, bytes).map_err(|e| e.to_string())
 }
 
-fn repeated(element: &[u8], count: usize) -> Result<Vec<u8>, String> {
-    let length = count
-        .checked_mul(element.len())
-        .filter(|n| isize::try_from(*n).is_ok())
-        .ok_or("it has more elements than fit in memory")?;
-    let mut bytes = Vec::new();
-    bytes
-        .try_reserve_exact(length)
-        .map_err(|_| "it has more elements than fit in memory")?;
-    for _ in 0..count {
-        bytes.extend_from_slice(element);
-    }
-    Ok(bytes)
-}
-
 /// A splat or nested lists.
 fn listed(element_type: ElementType, shape: Vec<usize>, content: &str) -> Result<Tensor, String> {
-    let count = elements(&shape)?;
+    let count = elements(element_type, &shape)?;
     let mut reader = Reader {
         element_type,
         rest: content,
@@ -127,7 +121,7 @@ fn listed(element_type: ElementType, shape: Vec<usize>, content: &str) -> Result
         reader.list(&shape)?;
     } else if !content.is_empty() {
         reader.element()?;
-        reader.bytes = repeated(&reader.bytes, count)?;
+        reader.bytes = reader.bytes.repeat(count);
     }
     if !reader.rest.trim().is_empty() {
         return Err(format!("'{}' follows it", shortened(reader.rest)));
@@ -167,7 +161,6 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Depth is bounded by the rank that the type declares.
     fn list(&mut self, shape: &[usize]) -> Result<(), String> {
         let Some((&length, inner)) = shape.split_first() else {
             return self.element();

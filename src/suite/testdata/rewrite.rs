@@ -88,7 +88,7 @@ fn unchecked(module: &Module<'_>, function: &Function<'_>) -> Result<Program, St
         })
         .collect::<Result<_, String>>()?;
     Ok(Program {
-        text: module.text.to_owned(),
+        text: without_blank_lines(module.text),
         inputs,
         expected: None,
         tolerances: vec![Tolerance::Exact; text::tensor_types(function.results).len()],
@@ -252,7 +252,7 @@ impl<'a> Kept<'a> {
         let (parameters, constants): (Vec<_>, Vec<_>) =
             live.into_iter().partition(|(value, source)| {
                 let element_type = source.tensor.element_type();
-                source.called || !named && !(element_type.is_integer() && wanted.contains(value))
+                source.called || !(named || element_type.is_integer() && wanted.contains(value))
             });
         let stays: BTreeSet<usize> = constants.iter().map(|(_, s)| s.statement).collect();
         Self {
@@ -335,7 +335,12 @@ fn render(module: &Module<'_>, function: &Function<'_>, kept: &Kept<'_>, test: &
         from = other.range.end;
     }
     text.push_str(&module.text[from..]);
-    text
+    without_blank_lines(&text)
+}
+
+fn without_blank_lines(text: &str) -> String {
+    let lines = text.lines().filter(|line| !line.trim().is_empty());
+    lines.map(|line| format!("{line}\n")).collect()
 }
 
 /// A result 0 is written with or without its index, as its operation defines one value or several.

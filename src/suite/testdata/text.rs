@@ -24,8 +24,7 @@ pub(super) fn without_comments(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
         let mut end = line.len();
-        let mut cursor = Cursor::new(line);
-        while let Some((at, _)) = cursor.next() {
+        for (at, _) in Cursor::new(line) {
             if line.as_bytes()[at..].starts_with(b"//") {
                 end = at;
                 break;
