@@ -63,6 +63,7 @@ fn target(plugin: &Path) -> PlannedTarget {
         name: None,
         sha256: String::new(),
         options: Vec::new(),
+        executor: None,
     }
 }
 
