@@ -11,6 +11,7 @@ mod json;
 mod junit;
 mod markdown;
 pub mod publish;
+pub mod show;
 mod summary;
 mod terminal;
 pub mod units;

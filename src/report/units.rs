@@ -74,10 +74,10 @@ mod tests {
             "-2.00 KiB",
         ];
         assert_eq!(sizes.map(bytes), texts);
-        let times = [0.0, 1.875e-9, 2.32e-4, 0.999, 61.5];
+        let times = [0.0, 1.9e-9, 2.32e-4, 0.999, 61.5];
         assert_eq!(
             times.map(seconds),
-            ["0.00 s", "1.88 ns", "232 µs", "999 ms", "61.5 s"]
+            ["0.00 s", "1.90 ns", "232 µs", "999 ms", "61.5 s"]
         );
         assert_eq!(milliseconds(25.04), "25.0 ms");
         let counts = [0.0, 9999.0, 10_000.0, 1.374725e11];
