@@ -11,6 +11,7 @@ mod report;
 mod run;
 mod show;
 mod store;
+mod suites;
 mod worker;
 
 use std::path::PathBuf;

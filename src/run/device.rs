@@ -174,6 +174,10 @@ impl Device {
         on_stage: &mut dyn FnMut(Stage),
     ) -> Outcome {
         let mut metrics = Metrics::default();
+        if let Some(reason) = &case.unloadable {
+            let stop = Stop::new(OutcomeKind::Error, Stage::Load, reason);
+            return self.outcome(case, Err(stop), metrics);
+        }
         let results = match &self.kind {
             Kind::Compiles {
                 plugin,
