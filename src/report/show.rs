@@ -37,6 +37,12 @@ pub fn case(shown: &Shown<'_>) -> String {
         0,
         &format!("declared at {}; seed {}", case.origin, case.seed),
     );
+    if let Some(reason) = &case.unloadable {
+        page.line(
+            0,
+            &format!("not loadable: {}", escape::shorten(reason, MESSAGE)),
+        );
+    }
     page.line(0, "\nprogram");
     for line in case.program.trim_end().lines() {
         let code = line.trim_start();
@@ -291,6 +297,9 @@ fn words(tolerance: &Tolerance) -> String {
     match tolerance {
         Tolerance::Exact => "exact".to_owned(),
         Tolerance::Ulp(ulps) => format!("{ulps} ulp"),
+        Tolerance::Distance(0) => "the same value".to_owned(),
+        Tolerance::Distance(values) => format!("{values} values of the type away"),
+        Tolerance::Absolute(bound) => format!("{bound} absolute"),
         Tolerance::Norm(factor) => format!("{factor} roundings of the largest value"),
         Tolerance::Accumulate {
             terms,
@@ -332,6 +341,7 @@ mod tests {
             }],
             seed: 9,
             tolerances: vec![Tolerance::Ulp(2.0)],
+            unloadable: None,
         }
     }
 
