@@ -8,10 +8,13 @@ pub mod ir;
 mod asynchronous;
 mod bitcast;
 mod collectives;
+mod custom_call;
 mod fusion;
 mod groups;
 mod layout;
+mod mxu;
 mod offload;
+mod x64;
 
 use std::fmt;
 use std::str::FromStr;
@@ -104,6 +107,9 @@ pub fn to_cpu(module: ModuleProto, options: &Options) -> Result<ModuleProto, Err
     asynchronous::run(&mut module)?;
     // Once no collective is split into a start and a done.
     collectives::run(&mut module, options.replicas, options.partitions)?;
+    x64::run(&mut module)?;
+    custom_call::run(&mut module)?;
+    mxu::run(&mut module, options.numerics)?;
     // While layouts still say what lies where.
     bitcast::run(&mut module)?;
     fusion::run(&mut module)?;
