@@ -4,12 +4,13 @@
 //! | whole | low | high |
 //! |---|---|---|
 //! | s64, u64 | bits 0..32 | bits 32..64 |
-//! | f64 | what rounding to f32 left over, rounded to f32; 0 where high is not finite | the value rounded to f32 |
+//! | f64 | the value rounded to f32 | what that leaves over, rounded to f32; 0 where low is not finite |
 //! | c64, c128 | the real part | the imaginary part |
 //!
 //! The f64 form is `SplitF64ToF32` of XLA's `ef57.h` (49 bits of significand, the exponent range of f32: what lies beyond is
-//! infinite), after Dekker and Thall. The arithmetic on the halves is the TPU compiler's own and stays as it is. Joining adds
-//! the halves in f64, which is exact; where low is 0 the high half is taken as it is, so that -0 keeps its sign.
+//! infinite), after Dekker and Thall. That low is the leading half shows in the TPU compiler's output: its convert from f64
+//! to f32 is `X64SplitLow`, and from f32 `X64Combine` of the value and 0. The arithmetic on the halves is the compiler's own
+//! and stays as it is. Joining adds the halves in f64; where high is 0 the low half is taken as it is, so that -0 keeps its sign.
 
 use super::Error;
 use super::ir::{
@@ -48,7 +49,7 @@ fn split(builder: &mut Builder, call: &mut Instruction, half: Half) -> Result<()
             become_operation(call, part, vec![whole]);
         }
         PrimitiveType::F64 => {
-            if half == Half::High {
+            if half == Half::Low {
                 become_operation(call, "convert", vec![whole]);
             } else {
                 let (finite, left, zero) = left_over(builder, whole)?;
@@ -73,13 +74,13 @@ fn split(builder: &mut Builder, call: &mut Instruction, half: Half) -> Result<()
     Ok(())
 }
 
-/// Whether the high half is finite, what it leaves over of the value, and 0 for where it is not finite; all of f32 or pred.
+/// Whether the leading half is finite, what it leaves over of the value, and 0 for where it is not finite; all of f32 or pred.
 fn left_over(builder: &mut Builder, whole: i64) -> Result<(i64, i64, i64), Error> {
     let dimensions = builder.shape(whole)?.dimensions.clone();
-    let high = builder.convert(whole, PrimitiveType::F32)?;
-    let finite = builder.elementwise("is-finite", PrimitiveType::Pred, &[high])?;
-    let high = builder.convert(high, PrimitiveType::F64)?;
-    let left = builder.elementwise("subtract", PrimitiveType::F64, &[whole, high])?;
+    let leading = builder.convert(whole, PrimitiveType::F32)?;
+    let finite = builder.elementwise("is-finite", PrimitiveType::Pred, &[leading])?;
+    let leading = builder.convert(leading, PrimitiveType::F64)?;
+    let left = builder.elementwise("subtract", PrimitiveType::F64, &[whole, leading])?;
     let left = builder.convert(left, PrimitiveType::F32)?;
     let zero = zeros(builder, &dimensions)?;
     Ok((finite, left, zero))
@@ -103,15 +104,15 @@ fn combine(builder: &mut Builder, call: &mut Instruction) -> Result<(), Error> {
         }
         PrimitiveType::F64 => {
             let zero = zeros(builder, &whole.dimensions)?;
-            let single = like(builder.shape(low)?, PrimitiveType::Pred);
-            let single = builder.add_with("compare", single, &[low, zero], |compare| {
+            let single = like(builder.shape(high)?, PrimitiveType::Pred);
+            let single = builder.add_with("compare", single, &[high, zero], |compare| {
                 compare.comparison_direction = "EQ".to_owned();
                 compare.comparison_type = "FLOAT".to_owned();
             });
             let low = builder.convert(low, PrimitiveType::F64)?;
             let high = builder.convert(high, PrimitiveType::F64)?;
-            let sum = builder.elementwise("add", PrimitiveType::F64, &[high, low])?;
-            become_operation(call, "select", vec![single, high, sum]);
+            let sum = builder.elementwise("add", PrimitiveType::F64, &[low, high])?;
+            become_operation(call, "select", vec![single, low, sum]);
         }
         PrimitiveType::S64 | PrimitiveType::U64 => {
             let low = word(builder, low)?;
