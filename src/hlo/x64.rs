@@ -14,8 +14,8 @@
 
 use super::Error;
 use super::ir::{
-    Builder, Instruction, Literal, Module, PrimitiveType, array, element_type, like, operand,
-    shape_of,
+    Builder, Instruction, Literal, Module, ModuleProto, PrimitiveType, array, element_type, like,
+    operand, shape_of,
 };
 
 pub fn run(module: &mut Module) -> Result<(), Error> {
@@ -31,6 +31,16 @@ pub fn run(module: &mut Module) -> Result<(), Error> {
         builder.keep(instruction);
         Ok(())
     })
+}
+
+/// Whether there is an f64, which the TPU can only have in halves.
+pub fn splits_f64(module: &ModuleProto) -> bool {
+    module
+        .computations
+        .iter()
+        .flat_map(|computation| &computation.instructions)
+        .filter_map(|instruction| instruction.shape.as_ref())
+        .any(|shape| element_type(shape) == PrimitiveType::F64)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
