@@ -123,6 +123,7 @@ mod tests {
             inputs: Vec::new(),
             seed: 1,
             tolerances: Vec::new(),
+            distribution: None,
         }
     }
 

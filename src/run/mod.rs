@@ -15,6 +15,7 @@ mod pool;
 mod process;
 mod progress;
 mod protocol;
+mod spmd;
 mod stderr;
 mod summary;
 mod supervisor;

@@ -6,14 +6,14 @@
 use std::time::{Duration, Instant};
 
 use super::Executor;
-use super::device::{Stop, execute, generate_inputs, measure, milliseconds};
+use super::device::{Stop, generate_inputs, measure, milliseconds};
+use super::spmd;
 use crate::case::Case;
 use crate::compare::Numerics;
 use crate::hlo;
 use crate::outcome::{Metrics, OutcomeKind, Stage};
 use crate::pjrt::{
-    Client, CompileOptions, Device as PjrtDevice, Error, LoadedExecutable, NamedValue, Plugin,
-    Program,
+    Client, Device as PjrtDevice, Error, LoadedExecutable, NamedValue, Plugin, Program,
 };
 use crate::store::{ExecutorRecord, PluginRecord};
 use crate::target::Generation;
@@ -82,7 +82,7 @@ impl VirtualTpu {
         let program = Program::mlir(&case.program);
         let compiled = self
             .compiler
-            .compile(&program, &CompileOptions::default())
+            .compile(&program, &spmd::compile_options(case))
             .map_err(|error| match error {
                 virtual_tpu::Error::Plugin(error) => Stop::compile(case, &error),
                 error => Stop::new(OutcomeKind::Error, Stage::Compile, error),
@@ -102,8 +102,7 @@ impl VirtualTpu {
         let executable = self.compile_for_cpu(&cpu)?;
         metrics.cpu_compile_ms = Some(milliseconds(start));
         let start = Instant::now();
-        let results = execute(&self.client, &self.device, &executable, &inputs)
-            .map_err(|e| Stop::plugin(Stage::Run, &e))?;
+        let results = spmd::execute_case(&self.client, &self.device, case, &executable, &inputs)?;
         metrics.run_ms = Some(milliseconds(start));
         Ok(results)
     }
