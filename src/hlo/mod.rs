@@ -12,6 +12,7 @@ mod fusion;
 mod groups;
 mod layout;
 mod offload;
+mod reducers;
 
 use std::fmt;
 use std::str::FromStr;

@@ -78,6 +78,9 @@ pub struct PluginRecord {
     /// How many devices of each kind.
     #[serde(default)]
     pub devices: BTreeMap<String, usize>,
+    /// Bytes of HBM that programs can have on one device of the TPU that the target compiles for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_limit: Option<i64>,
     /// What executes in its place: of a virtual TPU, whose plug-in compiles.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub executor: Option<ExecutorRecord>,

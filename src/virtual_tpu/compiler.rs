@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use pjrt_sys::protos::xla;
 use prost::Message;
 
+use super::Optimized;
 use crate::hlo::{self, MxuNumerics};
 use crate::pjrt::{self, CompileOptions, Executable, Plugin, Program, Topology};
 use crate::target::Generation;
@@ -76,7 +77,7 @@ impl Compiler {
         let optimized = executable.optimized_program()?;
         let libtpu_time = start.elapsed();
         let start = Instant::now();
-        let cpu = self.cpu_program(&read(&optimized)?, options);
+        let cpu = self.cpu_program(Optimized::read(&optimized)?.module(), options);
         Ok(Compiled {
             executable,
             optimized,
@@ -104,15 +105,6 @@ impl Compiler {
             options: cpu_options(options, replicas * partitions),
         })
     }
-}
-
-fn read(optimized: &Program) -> Result<xla::HloModuleProto, Error> {
-    let module = match optimized.format.as_str() {
-        "hlo_with_config" => hlo::decode_with_config(&optimized.code),
-        "hlo" => hlo::decode(&optimized.code),
-        other => return Err(Error::Unreadable(format!("its format is '{other}'"))),
-    };
-    module.map_err(|error| Error::Unreadable(error.to_string()))
 }
 
 /// The client's choice of devices, flattened as the program is: device `r·P + p` runs replica r of partition p. Excess

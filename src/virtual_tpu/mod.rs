@@ -5,5 +5,7 @@
 //! nothing of the hardware's code generation, timing or kernels.
 
 mod compiler;
+mod optimized;
 
 pub use compiler::{Compiled, Compiler, CpuProgram, Error};
+pub use optimized::Optimized;
