@@ -168,12 +168,11 @@ fn flattened(stated: &Groups, mode: Mode, slice: Slice) -> Result<Groups, String
         Mode::CrossReplicaAndPartition => stated
             .iter()
             .map(|group| {
-                let of = |r: &i64| (0..partitions).map(move |p| p).zip(std::iter::repeat(*r));
-                group
-                    .iter()
-                    .flat_map(of)
-                    .map(|(p, r)| r * partitions + p)
-                    .collect()
+                let partitions_of = |r: &i64| {
+                    let first = r * partitions;
+                    first..first + partitions
+                };
+                group.iter().flat_map(partitions_of).collect()
             })
             .collect(),
     })
