@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::compare::Tolerance;
 use crate::distribution::Distribution;
 use crate::suite::{TensorType, signature};
-use crate::tensor::InputSpec;
+use crate::tensor::{InputSpec, Tensor};
 
 /// `suite/subject/variant…`, each part made of `[a-z0-9._-]`. Pass rates group by suite and subject.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -103,6 +103,10 @@ pub enum ReferenceProgram {
     Widened(String),
     /// The program itself: for operators whose meaning is bound to the element type (`bitcast_convert`, `reduce_precision`, rng).
     Native,
+    /// Nothing is computed: the case brings its reference, one tensor per result in the result's own element type.
+    Given(Vec<Tensor>),
+    /// The case has none; this says why, and is the reason to skip it once it has run.
+    Absent(String),
 }
 
 /// Where a case was declared, for messages.
@@ -135,6 +139,9 @@ pub struct Case {
     /// Of a case that runs on several devices: how it lies on them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distribution: Option<Distribution>,
+    /// Why its file holds nothing to run: the case ends at stage `load` with this message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unloadable: Option<String>,
 }
 
 impl Case {

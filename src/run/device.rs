@@ -199,6 +199,10 @@ impl Device {
                 None => self.outcome(case, Err(spmd::too_few(case, self.devices)), metrics),
             };
         }
+        if let Some(reason) = &case.unloadable {
+            let stop = Stop::new(OutcomeKind::Error, Stage::Load, reason);
+            return self.outcome(case, Err(stop), metrics);
+        }
         let results = match &self.kind {
             Kind::Compiles {
                 plugin,

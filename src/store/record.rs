@@ -30,6 +30,9 @@ pub struct RunRecord {
     pub environment: Environment,
     /// In the order they were asked for.
     pub targets: Vec<Target>,
+    /// What `--suite` named, directories as absolute paths; none: every suite of the project.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub suites: Vec<String>,
     /// Globs over case ids, as typed.
     pub select: Vec<String>,
     #[serde(default)]
@@ -112,6 +115,7 @@ impl RunRecord {
             finished: None,
             environment,
             targets,
+            suites: Vec::new(),
             select,
             exclude: Vec::new(),
             shard: None,

@@ -221,6 +221,7 @@ impl Expansion<'_> {
             inputs,
             tolerances,
             distribution,
+            unloadable: None,
         })
     }
 
