@@ -17,6 +17,7 @@ mod mxu;
 mod newer;
 mod offload;
 mod physical;
+mod reducers;
 mod rng;
 mod scan;
 mod types;
