@@ -342,6 +342,7 @@ mod tests {
             seed: 9,
             tolerances: vec![Tolerance::Ulp(2.0)],
             unloadable: None,
+            distribution: None,
         }
     }
 
