@@ -100,6 +100,7 @@ fn product() -> Result<(Case, ReferenceTensor), Box<dyn std::error::Error>> {
         seed: 0,
         tolerances: vec![Tolerance::Exact],
         unloadable: None,
+        distribution: None,
     };
     let reference = ReferenceTensor {
         values: Tensor::from_f64(ElementType::F64, vec![2, 2], &[7.0, 10.0, 15.0, 22.0])?,
