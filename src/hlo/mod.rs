@@ -7,6 +7,7 @@ pub mod ir;
 
 mod asynchronous;
 mod bitcast;
+mod builder;
 mod check;
 mod collectives;
 mod convolution;
