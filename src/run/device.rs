@@ -303,7 +303,7 @@ fn run(
     on_stage(Stage::Compile);
     let inputs = generate_inputs(case)?;
     let start = Instant::now();
-    let executable = compile_and_load(client, case, &case.program)?;
+    let executable = compile_and_load(client, case, &case.program, &CompileOptions::default())?;
     metrics.compile_ms = Some(milliseconds(start));
     on_stage(Stage::Run);
     let start = Instant::now();
@@ -318,9 +318,10 @@ pub(super) fn compile_and_load(
     client: &Client,
     case: &Case,
     program: &str,
+    options: &CompileOptions,
 ) -> Result<LoadedExecutable, Stop> {
     client
-        .compile(&Program::mlir(program), &CompileOptions::default())
+        .compile(&Program::mlir(program), options)
         .map_err(|e| Stop::compile(case, &e))
 }
 
