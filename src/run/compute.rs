@@ -5,7 +5,6 @@ use crate::case::{Case, ReferenceProgram};
 use crate::compare::{ReferenceTensor, Tolerance};
 use crate::outcome::{OutcomeKind, Stage};
 use crate::pjrt::{Client, CompileOptions, Device as PjrtDevice};
-use crate::suite::signature;
 use crate::tensor::{ElementType, Tensor};
 
 pub(super) fn reference(
@@ -16,7 +15,7 @@ pub(super) fn reference(
 ) -> Result<Vec<ReferenceTensor>, Stop> {
     on_stage(Stage::Compile);
     let odd = |message: String| Stop::new(OutcomeKind::Error, Stage::Compare, message);
-    let own = signature(&case.program).map_err(odd)?.results;
+    let own = case.results().map_err(odd)?;
     let drawn = generate_inputs(case)?;
     let (program, inputs) = match &case.reference_program {
         ReferenceProgram::Widened(program) => {
