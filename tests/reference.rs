@@ -506,10 +506,10 @@ func.func @main(%x: {{ tensor([4], t) }}, %y: {{ tensor([4], t) }}) -> {{ tensor
 '''
 [[op.inputs]]
 shape = [4]
-values = [nan, 1, -0.0, 0.0]
+domain = { values = [nan, 1, -0.0, 0.0] }
 [[op.inputs]]
 shape = [4]
-values = [1, nan, 0.0, -0.0]
+domain = { values = [1, nan, 0.0, -0.0] }
 [op.variant.nans_and_zeros]
 "#,
     );
