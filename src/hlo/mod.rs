@@ -5,6 +5,7 @@
 
 pub mod ir;
 
+mod accumulate;
 mod asynchronous;
 mod bitcast;
 mod collectives;
@@ -12,6 +13,8 @@ mod custom_call;
 mod fusion;
 mod groups;
 mod layout;
+mod linear_algebra;
+mod lu;
 mod mixed;
 mod mxu;
 mod newer;
@@ -19,6 +22,7 @@ mod offload;
 mod physical;
 mod rng;
 mod scan;
+mod selection;
 mod types;
 mod x64;
 
@@ -124,6 +128,7 @@ pub fn to_cpu(module: ModuleProto, options: &Options) -> Result<ModuleProto, Err
     x64::run(&mut module)?;
     custom_call::run(&mut module)?;
     mxu::run(&mut module, options.numerics)?;
+    accumulate::run(&mut module)?;
     // While layouts still say what lies where.
     bitcast::run(&mut module)?;
     fusion::run(&mut module)?;

@@ -1,0 +1,133 @@
+//! The TPU compiler's calls on small matrices, said with XLA's own operations on matrices.
+//!
+//! Left out: LU (`lu`), and `EighTpu`, for which XLA has no operation of the same form.
+
+use pjrt_sys::protos::xla::triangular_solve_options::Transpose;
+use pjrt_sys::protos::xla::{CholeskyOptions, TriangularSolveOptions};
+
+use super::Error;
+use super::ir::{
+    Builder, Instruction, PrimitiveType, Shape, array, element_type, like, operand, shape_of,
+};
+
+/// Reads the lower triangle. A matrix that is not positive definite gives NaN on the diagonal, which the code around the
+/// call looks for.
+pub fn cholesky(builder: &mut Builder, call: &Instruction) -> Result<i64, Error> {
+    of_matrix(builder, call, |builder, a| {
+        let shape = square(builder, a)?;
+        Ok(builder.add_with("cholesky", shape, &[a], |cholesky| {
+            cholesky.cholesky_options = Some(CholeskyOptions { lower: true });
+        }))
+    })
+}
+
+/// As XLA's `triangular_solve_expander` defines it: each matrix is a diagonal block, and its inverse is wanted.
+pub fn inverse_of_triangle(
+    builder: &mut Builder,
+    call: &Instruction,
+    lower: bool,
+) -> Result<i64, Error> {
+    of_matrix(builder, call, |builder, a| {
+        let shape = square(builder, a)?;
+        let diagonal = on_diagonal(builder, &shape);
+        let identity = builder.convert(diagonal, element_type(&shape))?;
+        let options = TriangularSolveOptions {
+            left_side: true,
+            lower,
+            unit_diagonal: false,
+            transpose_a: Transpose::NoTranspose.into(),
+        };
+        Ok(triangular_solve(builder, a, identity, options))
+    })
+}
+
+/// Householder reflectors below the diagonal, R on and above it, and their coefficients: XLA's `Qr`, which `qr_expander`
+/// writes out for every backend.
+pub fn qr(builder: &mut Builder, call: &Instruction) -> Result<i64, Error> {
+    let a = operand(call, 0)?;
+    let shape = super::ir::tuple(
+        shape_of(call)?
+            .tuple_shapes
+            .iter()
+            .map(|part| array(element_type(part), &part.dimensions))
+            .collect(),
+    );
+    Ok(builder.add_with("custom-call", shape, &[a], |qr| {
+        qr.custom_call_target = "Qr".to_owned();
+    }))
+}
+
+/// The middle factor T of a product of reflectors I + V T Vᵀ. The operand M has column i of `VᵀV` above the diagonal and 1 on
+/// it, both times -τᵢ; XLA's `qr_expander` then makes T column by column, tᵢ = Σ_{k<i} t_k M_{ki} + M_{ii} eᵢ. Which says
+/// T (I - N) = D, where N is M above the diagonal and D its diagonal.
+pub fn compact_wy(builder: &mut Builder, call: &Instruction) -> Result<i64, Error> {
+    let m = operand(call, 0)?;
+    let shape = square(builder, m)?;
+    let diagonal = on_diagonal(builder, &shape);
+    let zero = super::custom_call::zeros(builder, &shape)?;
+    let d = builder.add("select", shape.clone(), &[diagonal, m, zero]);
+    let negated = builder.add("negate", shape, &[m]);
+    let options = TriangularSolveOptions {
+        left_side: false,
+        lower: false,
+        unit_diagonal: true,
+        transpose_a: Transpose::NoTranspose.into(),
+    };
+    Ok(triangular_solve(builder, negated, d, options))
+}
+
+fn triangular_solve(builder: &mut Builder, a: i64, b: i64, options: TriangularSolveOptions) -> i64 {
+    let shape = builder.shape(b).cloned().unwrap_or_default();
+    builder.add_with("triangular-solve", shape, &[a, b], |solve| {
+        solve.triangular_solve_options = Some(options);
+    })
+}
+
+fn square(builder: &Builder, a: i64) -> Result<Shape, Error> {
+    let shape = builder.shape(a)?;
+    match shape.dimensions[..] {
+        [.., rows, columns] if rows == columns => Ok(array(element_type(shape), &shape.dimensions)),
+        _ => Err(Error::malformed("", "a matrix call on what is not square")),
+    }
+}
+
+fn on_diagonal(builder: &mut Builder, shape: &Shape) -> i64 {
+    let rank = shape.dimensions.len() as i64;
+    let index = array(PrimitiveType::S32, &shape.dimensions);
+    let [row, column] = [rank - 2, rank - 1].map(|dimension| {
+        builder.add_with("iota", index.clone(), &[], |iota| {
+            iota.dimensions = vec![dimension];
+        })
+    });
+    let same = like(&index, PrimitiveType::Pred);
+    builder.add_with("compare", same, &[row, column], |compare| {
+        compare.comparison_direction = "EQ".to_owned();
+    })
+}
+
+/// The operation on a matrix that is real, or given as a real and an imaginary part; the result has the operand's form.
+fn of_matrix(
+    builder: &mut Builder,
+    call: &Instruction,
+    operation: impl FnOnce(&mut Builder, i64) -> Result<i64, Error>,
+) -> Result<i64, Error> {
+    match call.operand_ids[..] {
+        [a] => operation(builder, a),
+        [real, imaginary] => {
+            let part = element_type(builder.shape(real)?);
+            let complex = match part {
+                PrimitiveType::F64 => PrimitiveType::C128,
+                _ => PrimitiveType::C64,
+            };
+            let a = builder.elementwise("complex", complex, &[real, imaginary])?;
+            let result = operation(builder, a)?;
+            let real = builder.elementwise("real", part, &[result])?;
+            let imaginary = builder.elementwise("imag", part, &[result])?;
+            builder.tuple(&[real, imaginary])
+        }
+        _ => Err(Error::malformed(
+            &call.name,
+            "neither a matrix nor the two parts of one",
+        )),
+    }
+}
