@@ -16,6 +16,7 @@ mod pool;
 mod process;
 mod progress;
 mod protocol;
+mod spmd;
 mod stderr;
 mod summary;
 mod supervisor;
