@@ -57,6 +57,7 @@ fn plain_meaning(builder: &mut Builder, call: &Instruction) -> Result<Option<i64
     Ok(Some(match call.custom_call_target.as_str() {
         "Cholesky" => linear_algebra::cholesky(builder, call)?,
         "CompactWyHelper" => linear_algebra::compact_wy(builder, call)?,
+        "EighTpu" => linear_algebra::eigh(builder, call)?,
         "InvertDiagBlocksLowerTriangular" => {
             linear_algebra::inverse_of_triangle(builder, call, true)?
         }

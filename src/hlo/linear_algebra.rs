@@ -1,7 +1,8 @@
 //! The TPU compiler's calls on small matrices, said with XLA's own operations on matrices.
 //!
-//! Left out: LU (`lu`), and `EighTpu`, for which XLA has no operation of the same form.
+//! LU is in `lu`.
 
+use pjrt_sys::protos::xla::hlo_instruction_proto::SliceDimensions;
 use pjrt_sys::protos::xla::triangular_solve_options::Transpose;
 use pjrt_sys::protos::xla::{CholeskyOptions, TriangularSolveOptions};
 
