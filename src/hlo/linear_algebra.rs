@@ -8,7 +8,7 @@ use pjrt_sys::protos::xla::{CholeskyOptions, TriangularSolveOptions};
 
 use super::Error;
 use super::ir::{
-    Builder, Instruction, PrimitiveType, Shape, array, element_type, like, operand, shape_of,
+    Builder, Instruction, PrimitiveType, Shape, array, element_type, like, operand, shape_of, tuple,
 };
 
 /// Reads the lower triangle. A matrix that is not positive definite gives NaN on the diagonal, which the code around the
@@ -46,7 +46,7 @@ pub fn inverse_of_triangle(
 /// writes out for every backend.
 pub fn qr(builder: &mut Builder, call: &Instruction) -> Result<i64, Error> {
     let a = operand(call, 0)?;
-    let shape = super::ir::tuple(
+    let shape = tuple(
         shape_of(call)?
             .tuple_shapes
             .iter()
@@ -75,6 +75,92 @@ pub fn compact_wy(builder: &mut Builder, call: &Instruction) -> Result<i64, Erro
         transpose_a: Transpose::NoTranspose.into(),
     };
     Ok(triangular_solve(builder, negated, d, options))
+}
+
+/// Eigenvalues and eigenvectors of a symmetric matrix in four blocks: the values in two halves, the vectors as the rows of
+/// a matrix in four blocks, in any order. XLA's `Eigh`, which `eigh_expander` writes out for every backend, has them as
+/// columns.
+pub fn eigh(builder: &mut Builder, call: &Instruction) -> Result<i64, Error> {
+    let [top_left, top_right, bottom_left, bottom_right] =
+        [0, 1, 2, 3].map(|index| operand(call, index));
+    let top = concatenated(builder, top_left?, top_right?, 1)?;
+    let bottom = concatenated(builder, bottom_left?, bottom_right?, 1)?;
+    let a = concatenated(builder, top, bottom, 2)?;
+    let shape = square(builder, a)?;
+    let rank = shape.dimensions.len();
+    let values = array(element_type(&shape), &shape.dimensions[..rank - 1]);
+    let pair = builder.add_with("custom-call", tuple(vec![shape, values]), &[a], |eigh| {
+        eigh.custom_call_target = "Eigh".to_owned();
+        // Lower triangle, unsorted, and JAX's bounds on the sweeps and on the off-diagonal norm.
+        eigh.backend_config = b"1,0,100,1e-6".to_vec();
+    });
+    let vectors = builder.get_tuple_element(pair, 0)?;
+    let mut swapped: Vec<i64> = (0..rank as i64).collect();
+    swapped.swap(rank - 2, rank - 1);
+    let vectors = builder.transpose(vectors, &swapped)?;
+    let values = builder.get_tuple_element(pair, 1)?;
+    let [first, second] = halves(builder, values, 1)?;
+    let [top, bottom] = halves(builder, vectors, 2)?;
+    let [top_left, top_right] = halves(builder, top, 1)?;
+    let [bottom_left, bottom_right] = halves(builder, bottom, 1)?;
+    builder.tuple(&[
+        first,
+        second,
+        top_left,
+        top_right,
+        bottom_left,
+        bottom_right,
+    ])
+}
+
+/// Along the dimension that is `from_last` from the end, 1 for the last.
+fn concatenated(
+    builder: &mut Builder,
+    first: i64,
+    second: i64,
+    from_last: usize,
+) -> Result<i64, Error> {
+    let mut shape = builder.shape(first)?.clone();
+    let other = builder.shape(second)?.dimensions.clone();
+    let along = (shape.dimensions.len() == other.len())
+        .then(|| other.len().checked_sub(from_last))
+        .flatten()
+        .ok_or_else(|| Error::malformed("", "blocks that make no matrix"))?;
+    shape.dimensions[along] += other[along];
+    let whole = array(element_type(&shape), &shape.dimensions);
+    Ok(
+        builder.add_with("concatenate", whole, &[first, second], |concatenate| {
+            concatenate.dimensions = vec![along as i64];
+        }),
+    )
+}
+
+fn halves(builder: &mut Builder, whole: i64, from_last: usize) -> Result<[i64; 2], Error> {
+    let shape = builder.shape(whole)?.clone();
+    let along = shape
+        .dimensions
+        .len()
+        .checked_sub(from_last)
+        .ok_or_else(|| Error::malformed("", "halves of what has no such dimension"))?;
+    let mut dimensions = shape.dimensions.clone();
+    dimensions[along] /= 2;
+    let half = array(element_type(&shape), &dimensions);
+    Ok([0, dimensions[along]].map(|start| {
+        builder.add_with("slice", half.clone(), &[whole], |slice| {
+            slice.slice_dimensions = dimensions
+                .iter()
+                .enumerate()
+                .map(|(d, extent)| {
+                    let start = if d == along { start } else { 0 };
+                    SliceDimensions {
+                        start,
+                        limit: start + extent,
+                        stride: 1,
+                    }
+                })
+                .collect();
+        })
+    }))
 }
 
 fn triangular_solve(builder: &mut Builder, a: i64, b: i64, options: TriangularSolveOptions) -> i64 {

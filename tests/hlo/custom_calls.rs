@@ -47,6 +47,45 @@ fn the_middle_factor_of_reflectors_follows_its_recursion() {
     );
 }
 
+/// [[2, 1], [1, 2]] has the eigenvalues 1 and 3, with (1, -1) and (1, 1) over √2.
+#[test]
+fn eigenvectors_come_as_rows_in_the_order_of_their_values() {
+    let block = array(F32, &[1, 1]);
+    let half = array(F32, &[1]);
+    let result = tuple(vec![
+        half.clone(),
+        half,
+        block.clone(),
+        block.clone(),
+        block.clone(),
+        block.clone(),
+    ]);
+    let module = module(
+        &[block.clone(), block.clone(), block.clone(), block],
+        |builder, p| {
+            Ok(builder.add_with("custom-call", result, p, |call| {
+                call.custom_call_target = "EighTpu".to_owned();
+            }))
+        },
+    );
+    let blocks = [2.0, 1.0, 1.0, 2.0].map(|value| f32s(&[1, 1], &[value]));
+    let parts: Vec<f32> = run(module, &OPTIONS, &blocks)
+        .iter()
+        .map(|part| as_f32s(part)[0])
+        .collect();
+    let [first, second, a, b, c, d] = parts[..] else {
+        panic!("{parts:?}");
+    };
+    for (value, x, y) in [(first, a, b), (second, c, d)] {
+        let close = |a: f32, b: f32| (a - b).abs() < 1e-5;
+        assert!(close(x.abs(), 0.5f32.sqrt()) && close(y.abs(), 0.5f32.sqrt()));
+        assert!(
+            close(value, if x * y > 0.0 { 3.0 } else { 1.0 }),
+            "{parts:?}"
+        );
+    }
+}
+
 /// [[2, 0], [3, 4]]⁻¹ = [[½, 0], [-⅜, ¼]]. What lies above the diagonal is not read.
 #[test]
 fn the_blocks_of_a_triangle_are_inverted() {
