@@ -126,12 +126,12 @@ pub fn to_cpu(module: ModuleProto, options: &Options) -> Result<ModuleProto, Err
     asynchronous::run(&mut module)?;
     // Once no collective is split into a start and a done.
     collectives::run(&mut module, options.replicas, options.partitions)?;
+    // While layouts still say what lies where.
+    bitcast::run(&mut module)?;
     // From here on there are no custom calls: a pass may take one for what it is not.
     x64::run(&mut module)?;
     custom_call::run(&mut module)?;
     mxu::run(&mut module, options.numerics)?;
-    // While layouts still say what lies where.
-    bitcast::run(&mut module)?;
     fusion::run(&mut module)?;
     convolution::run(&mut module)?;
     scan::run(&mut module)?;
