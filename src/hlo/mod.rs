@@ -5,6 +5,7 @@
 
 pub mod ir;
 
+mod accumulate;
 mod asynchronous;
 mod bitcast;
 mod builder;
@@ -17,6 +18,8 @@ mod evaluate;
 mod fusion;
 mod groups;
 mod layout;
+mod linear_algebra;
+mod lu;
 mod mixed;
 mod mxu;
 mod newer;
@@ -25,6 +28,7 @@ mod physical;
 mod reducers;
 mod rng;
 mod scan;
+mod selection;
 mod types;
 mod x64;
 
@@ -133,6 +137,7 @@ pub fn to_cpu(module: ModuleProto, options: &Options) -> Result<ModuleProto, Err
     x64::run(&mut module)?;
     custom_call::run(&mut module)?;
     mxu::run(&mut module, options.numerics)?;
+    accumulate::run(&mut module)?;
     fusion::run(&mut module)?;
     convolution::run(&mut module)?;
     scan::run(&mut module)?;
