@@ -3,9 +3,9 @@
 //!
 //! Where the tiles say no more than the dimension order does, it is a transposition into the operand's physical order, a
 //! reshape, and a transposition out of the result's. Otherwise the operand's buffer is built, padding and all, and the
-//! result read from it. Padding holds unspecified bytes: a result with an element there is refused. Element types of one
-//! size are reinterpreted element by element; where the sizes differ, on the buffer, lowest bits first, as
-//! `bitcast-convert` has it.
+//! result read from it. Padding holds unspecified bytes: a result with an element there is refused, unless the elements are
+//! words into which smaller ones are packed. Element types of one size are reinterpreted element by element; where the sizes
+//! differ, on the buffer, lowest bits first, as `bitcast-convert` has it.
 
 use super::Error;
 use super::ir::{
@@ -64,7 +64,10 @@ fn rewritten(builder: &mut Builder, bitcast: &Instruction) -> Result<i64, Error>
         from: from_bits,
         to: to_bits,
     };
-    if !reads_only_elements(&from, &to, &ratio) {
+    // Small elements are packed into words for what a unit does word by word, an all-reduce of booleans say, and unpacked
+    // again: the padding in the words is zero here, and the compiler's program cannot depend on it.
+    let packs = from_bits < to_bits;
+    if !packs && !reads_only_elements(&from, &to, &ratio) {
         return Err(Error::not_executable(
             bitcast,
             "a bitcast that reads the padding of its operand",
