@@ -7,8 +7,12 @@ pub mod ir;
 
 mod asynchronous;
 mod bitcast;
+mod check;
 mod collectives;
+mod convolution;
 mod custom_call;
+#[cfg(test)]
+mod evaluate;
 mod fusion;
 mod groups;
 mod layout;
@@ -116,6 +120,7 @@ pub fn splits_f64(module: &ModuleProto) -> bool {
 /// The module with the same meaning for XLA CPU: R·P replicas of one partition, row-major parameters and results.
 pub fn to_cpu(module: ModuleProto, options: &Options) -> Result<ModuleProto, Error> {
     let mut module = Module::new(module);
+    check::run(&module)?;
     newer::run(&mut module)?;
     // Gives what the SparseCore does the asynchronous form of everything else.
     offload::run(&mut module)?;
@@ -123,13 +128,14 @@ pub fn to_cpu(module: ModuleProto, options: &Options) -> Result<ModuleProto, Err
     overlapped::run(&mut module)?;
     // Once no collective is split into a start and a done.
     collectives::run(&mut module, options.replicas, options.partitions)?;
+    // While layouts still say what lies where.
+    bitcast::run(&mut module)?;
     // From here on there are no custom calls: a pass may take one for what it is not.
     x64::run(&mut module)?;
     custom_call::run(&mut module)?;
     mxu::run(&mut module, options.numerics)?;
-    // While layouts still say what lies where.
-    bitcast::run(&mut module)?;
     fusion::run(&mut module)?;
+    convolution::run(&mut module)?;
     scan::run(&mut module)?;
     rng::run(&mut module)?;
     // Once fusions are calls.

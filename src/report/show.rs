@@ -37,6 +37,9 @@ pub fn case(shown: &Shown<'_>) -> String {
         0,
         &format!("declared at {}; seed {}", case.origin, case.seed),
     );
+    if case.distribution.is_some() {
+        page.line(0, &format!("on {} devices", case.devices()));
+    }
     if let Some(reason) = &case.unloadable {
         page.line(
             0,
