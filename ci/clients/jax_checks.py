@@ -1,0 +1,770 @@
+"""The checks of jax_on_virtual_tpu.py: what JAX is asked to compute on the virtual TPU, and with what it must agree.
+
+A `Case` is a function and its arguments; the reference is the same function on CPU (or `reference`, where the function is of eight
+devices), and the bound is running_error.bound's. A function of a decomposition, which has no one right answer, is checked by its
+residual instead. Each returns the largest error over its bound.
+"""
+
+import dataclasses
+import functools
+import threading
+from typing import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import running_error
+import scipy.linalg
+from jax import lax
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+# A bound beyond this part of the result's largest magnitude says nothing, so the check fails.
+LOOSEST = 0.25
+
+
+class Disagreement(Exception):
+    """A result outside its bound, or of another type, shape or structure."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    function: Callable
+    arguments: Callable[[], tuple]
+    reference: Callable | None = None
+    x64: bool = False
+    # Runs operation by operation instead of as one program.
+    eager: bool = False
+    # What the bound is derived from, where that is not the reference.
+    model: Callable | None = None
+    devices: int = 1
+
+
+CHECKS: dict[str, Callable[[], float]] = {}
+
+
+def check(function):
+    """Registers a check that compares by its own rule: it returns the largest error over its bound."""
+    CHECKS[function.__name__] = function
+    return function
+
+
+def case(name, function, arguments, **options):
+    CHECKS[name] = functools.partial(compare, Case(function, arguments, **options))
+
+
+def tpus():
+    return jax.devices("tpu")
+
+
+def cpu():
+    return jax.devices("cpu")[0]
+
+
+def needs(count):
+    if len(tpus()) < count:
+        raise Disagreement(f"needs {count} devices; jax.devices() has {len(tpus())}")
+
+
+def error_over_bound(index, actual, expected, bound):
+    """The largest error of one result over its bound."""
+    if actual.dtype != expected.dtype or actual.shape != expected.shape:
+        raise Disagreement(f"result {index}: {actual.dtype}{list(actual.shape)} instead of {expected.dtype}{list(expected.shape)}")
+    if not running_error.is_inexact(expected):
+        if np.any(bound):
+            raise Disagreement(f"result {index}: these arguments leave an exact result to the rounding")
+        wrong = np.argwhere(np.asarray(actual) != np.asarray(expected))
+        if len(wrong):
+            at = tuple(wrong[0])
+            raise Disagreement(f"result {index}: {len(wrong)} of {actual.size} differ; at {list(map(int, at))} {np.asarray(actual)[at]} instead of {np.asarray(expected)[at]}")
+        return 0.0
+    got, want = running_error.wide(actual), running_error.wide(expected)
+    finite = np.isfinite(want)
+    same = (got == want) | (np.isnan(got) & np.isnan(want))
+    if not np.all(finite | same):
+        raise Disagreement(f"result {index}: NaNs or infinities stand elsewhere")
+    if not finite.any():
+        return 0.0
+    bound = np.broadcast_to(bound, want.shape)[finite]
+    loosest, largest = bound.max(), np.abs(want[finite]).max()
+    if not loosest <= LOOSEST * largest and largest > 0:
+        raise Disagreement(f"result {index}: a bound of {loosest:.3g} on results up to {largest:.3g} says nothing")
+    error = np.abs(got[finite] - want[finite])
+    if np.any(np.isnan(error)):
+        raise Disagreement(f"result {index}: NaN instead of a number")
+    with np.errstate(all="ignore"):
+        return float(np.max(np.where(error == 0, 0.0, error / bound)))
+
+
+def compare(case):
+    needs(case.devices)
+    with jax.enable_x64(case.x64):
+        arguments = case.arguments()
+        reference = case.reference or case.function
+        run = (lambda f: f) if case.eager else jax.jit
+        with jax.default_device(tpus()[0]):
+            actual = run(case.function)(*arguments)
+            for leaf in jax.tree.leaves(actual):
+                if leaf.devices() - set(tpus()):
+                    raise Disagreement(f"computed on {leaf.devices()}")
+        with jax.default_device(cpu()):
+            expected = jax.jit(reference)(*jax.device_put(arguments, cpu()))
+    actual, expected = jax.device_get(actual), jax.device_get(expected)
+    if jax.tree.structure(actual) != jax.tree.structure(expected):
+        raise Disagreement(f"{jax.tree.structure(actual)} instead of {jax.tree.structure(expected)}")
+    with jax.enable_x64(case.x64):
+        model = case.model or reference
+        bounds = [
+            tpu_bound + cpu_bound
+            for tpu_bound, cpu_bound in zip(
+                running_error.bound(model, arguments, running_error.TPU),
+                running_error.bound(reference, arguments, running_error.CPU),
+                strict=True,
+            )
+        ]
+    return max(
+        (
+            error_over_bound(index, *rest)
+            for index, rest in enumerate(zip(jax.tree.leaves(actual), jax.tree.leaves(expected), bounds, strict=True))
+        ),
+        default=0.0,
+    )
+
+
+# --- arguments ------------------------------------------------------------------------------------------------------
+
+
+def uniform(*shape, low=-1.0, high=1.0, dtype=np.float32, seed=0):
+    return np.random.default_rng([seed, *shape]).uniform(low, high, shape).astype(dtype)
+
+
+def normal(*shape, dtype=np.float32, seed=0):
+    return np.random.default_rng([seed, *shape]).standard_normal(shape).astype(dtype)
+
+
+def integers(*shape, low=-100, high=100, dtype=np.int32, seed=0):
+    return np.random.default_rng([seed, *shape]).integers(low, high, shape).astype(dtype)
+
+
+def of(*arrays):
+    """The arguments of a case: each a function of nothing, or an array."""
+    return lambda: arrays
+
+
+X = uniform(8, 128, low=-3, high=3)
+Y = uniform(8, 128, low=0.5, high=2.5, seed=1)
+UNIT = uniform(8, 128, low=-0.9, high=0.9, seed=2)
+SPECIAL = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.5, -2.5, 3e38, -1e-30, 0.5], np.float32)
+I = integers(8, 128)
+J = integers(8, 128, low=1, high=50, seed=1)
+
+# --- functions of NumPy ---------------------------------------------------------------------------------------------
+
+for name, function, arguments in [
+    ("add", jnp.add, (X, Y)),
+    ("subtract", jnp.subtract, (X, Y)),
+    ("multiply", jnp.multiply, (X, Y)),
+    ("divide", jnp.divide, (X, Y)),
+    ("reciprocal", jnp.reciprocal, (Y,)),
+    ("exp", jnp.exp, (X,)),
+    ("exp2", jnp.exp2, (X,)),
+    ("expm1", jnp.expm1, (X,)),
+    ("log", jnp.log, (Y,)),
+    ("log1p", jnp.log1p, (Y,)),
+    ("sqrt", jnp.sqrt, (Y,)),
+    ("rsqrt", lax.rsqrt, (Y,)),
+    ("cbrt", jnp.cbrt, (X,)),
+    ("power", jnp.power, (Y, X)),
+    ("square", jnp.square, (X,)),
+    ("sin", jnp.sin, (X,)),
+    ("cos", jnp.cos, (X,)),
+    ("tan", jnp.tan, (UNIT,)),
+    ("arcsin", jnp.arcsin, (UNIT,)),
+    ("arctan", jnp.arctan, (X,)),
+    ("arctan2", jnp.arctan2, (X, Y)),
+    ("sinh", jnp.sinh, (X,)),
+    ("tanh", jnp.tanh, (X,)),
+    ("arctanh", jnp.arctanh, (UNIT,)),
+    ("erf", jax.scipy.special.erf, (X,)),
+    ("erf_inv", jax.scipy.special.erfinv, (UNIT,)),
+    ("gammaln", jax.scipy.special.gammaln, (uniform(8, 128, low=3, high=9),)),
+    ("sigmoid", jax.nn.sigmoid, (X,)),
+    ("softplus", jax.nn.softplus, (X,)),
+    ("logaddexp", jnp.logaddexp, (X, Y)),
+    ("hypot", jnp.hypot, (X, Y)),
+    ("abs", jnp.abs, (X,)),
+    ("sign", jnp.sign, (X,)),
+    ("floor_ceil_rint", lambda x: (jnp.floor(x), jnp.ceil(x), jnp.rint(x), jnp.trunc(x)), (X,)),
+    ("remainder", jnp.remainder, (X, Y)),
+    ("maximum_minimum", lambda x, y: (jnp.maximum(x, y), jnp.minimum(x, y)), (X, Y)),
+    ("clip", lambda x: jnp.clip(x, -1, 2), (X,)),
+    ("where", lambda x, y: jnp.where(x > y, x, y * 2), (X, Y)),
+    ("special_values", lambda x: (jnp.isnan(x), jnp.isinf(x), jnp.isfinite(x), jnp.signbit(x), jnp.nan_to_num(x, posinf=1.0, neginf=-1.0)), (SPECIAL,)),
+    ("special_arithmetic", lambda x: (x + 1, x * 2, -x, jnp.abs(x), jnp.maximum(x, 0.0), jnp.minimum(x, 0.0)), (SPECIAL,)),
+    ("sum", lambda x: (jnp.sum(x), jnp.sum(x, 0), jnp.sum(x, 1)), (X,)),
+    ("mean", lambda x: (jnp.mean(x, 0), jnp.mean(jnp.abs(x))), (X,)),
+    ("var", lambda x: (jnp.var(x), jnp.std(x, 1)), (X,)),
+    ("prod", lambda x: jnp.prod(x, 0), (Y,)),
+    ("max_min", lambda x: (jnp.max(x), jnp.min(x, 0), jnp.ptp(x, 1)), (X,)),
+    ("argmax_argmin", lambda x: (jnp.argmax(x, 1), jnp.argmin(x, 0), jnp.argmax(x)), (X,)),
+    ("any_all", lambda x: (jnp.any(x > 2.9, 1), jnp.all(x > -2.9, 0), jnp.count_nonzero(x > 0)), (X,)),
+    ("cumsum", lambda x: jnp.cumsum(x, 1), (Y,)),
+    ("cumprod", lambda x: jnp.cumprod(x, 0), (Y,)),
+    ("cummax", lambda x: lax.cummax(x, 1), (X,)),
+    ("logsumexp", lambda x: jax.nn.logsumexp(x, 1), (X,)),
+    ("median", lambda x: jnp.median(x, 1), (X,)),
+    ("quantile", lambda x: jnp.quantile(x, jnp.array([0.1, 0.5, 0.9]), axis=1), (X,)),
+    ("sort", lambda x: jnp.sort(x, 1), (X,)),
+    ("sort_special", jnp.sort, (SPECIAL,)),
+    ("argsort", lambda x: jnp.argsort(x, 0), (X,)),
+    ("lexsort", lambda a, b: jnp.lexsort((a, b)), (integers(64, low=0, high=5), integers(64, low=0, high=5, seed=1))),
+    ("sort_pairs", lambda a, b: lax.sort((a, b), num_keys=1), (integers(128, low=0, high=9), uniform(128))),
+    ("top_k", lambda x: lax.top_k(x, 5), (X,)),
+    ("searchsorted", lambda a, v: jnp.searchsorted(a, v), (np.sort(uniform(100)), uniform(50, seed=3))),
+    ("unique", lambda a: jnp.unique(a, size=20, fill_value=-1), (integers(64, low=0, high=15),)),
+    ("histogram", lambda a: jnp.histogram(a, bins=8, range=(-100, 100))[0], (integers(200),)),
+    ("bincount", lambda a: jnp.bincount(a, length=12), (integers(200, low=0, high=12),)),
+    ("digitize", lambda a: jnp.digitize(a, jnp.array([-50, 0, 50])), (integers(64),)),
+    ("interp", lambda x: jnp.interp(x, jnp.linspace(-3.0, 3.0, 13), jnp.linspace(-3.0, 3.0, 13) ** 2), (uniform(32, low=-2.9, high=2.9),)),
+    ("diff", lambda x: jnp.diff(x, axis=1), (X,)),
+    ("trapezoid", lambda y: jnp.trapezoid(y, axis=1), (Y,)),
+    ("concatenate", lambda x, y: (jnp.concatenate([x, y], 1), jnp.stack([x, y])), (X, Y)),
+    ("tile_repeat", lambda x: (jnp.tile(x, (2, 1)), jnp.repeat(x, 3, 0)), (X,)),
+    ("roll_flip", lambda x: (jnp.roll(x, 5, 1), jnp.flip(x, 0)), (X,)),
+    ("pad", lambda x: (jnp.pad(x, ((1, 2), (3, 0))), jnp.pad(x, 2, mode="reflect"), lax.pad(x, 0.5, ((0, 0, 1), (-3, 2, 0)))), (X,)),
+    ("reshape_transpose", lambda x: (x.reshape(16, 64).T, jnp.moveaxis(x.reshape(2, 4, 128), 0, 2)), (X,)),
+    ("tril_triu", lambda x: (jnp.tril(x, 3), jnp.triu(x)), (X,)),
+    ("take", lambda x, i: (jnp.take(x, i, 1), x[:, i], x[1::2, ::-3]), (X, integers(20, low=0, high=128))),
+    ("take_along_axis", lambda x, i: jnp.take_along_axis(x, i, 1), (X, integers(8, 16, low=0, high=128))),
+    ("scatter_set", lambda x, i: x.at[:, i].set(7.0), (X, np.arange(0, 128, 3))),
+    ("scatter_add", lambda x, i, y: x.at[0, i].add(y), (X, integers(50, low=0, high=20), uniform(50))),
+    ("dynamic_slice", lambda x, i: (lax.dynamic_slice(x, (i, i * 9), (3, 40)), lax.dynamic_update_slice(x, x[:2, :3], (i, i))), (X, np.int32(3))),
+    ("segment_sum", lambda x, s: jax.ops.segment_sum(x, s, 10), (uniform(200), integers(200, low=0, high=10))),
+    ("outer_kron", lambda a, b: (jnp.outer(a, b), jnp.kron(a, b)), (uniform(12), uniform(9, seed=1))),
+    ("cross", jnp.cross, (uniform(5, 3), uniform(5, 3, seed=1))),
+    ("trace_diag", lambda x: (jnp.trace(x), jnp.diag(x), jnp.diag(x[0])), (uniform(12, 12),)),
+    ("convolve", lambda a, v: jnp.convolve(a, v), (Y[0], Y[1, :9])),
+    ("polyval", jnp.polyval, (uniform(5, low=0.5, high=1), uniform(64, low=0, high=1))),
+    ("softmax", lambda x: (jax.nn.softmax(x, 1), jax.nn.log_softmax(x, 1)), (X,)),
+    ("gelu", lambda x: (jax.nn.gelu(x), jax.nn.gelu(x, approximate=False), jax.nn.silu(x), jax.nn.elu(x)), (Y,)),
+    ("layer_norm", lambda x: (x - x.mean(-1, keepdims=True)) * lax.rsqrt(x.var(-1, keepdims=True) + 1e-5), (X,)),
+    ("one_hot", lambda i: jax.nn.one_hot(i, 10), (integers(30, low=0, high=10),)),
+]:  # fmt: skip
+    case(name, function, of(*arguments))
+
+# --- contractions and convolutions, at each precision ---------------------------------------------------------------
+
+A, B = normal(64, 256), normal(256, 96, seed=1)
+for precision in ("default", "high", "highest"):
+    case(f"matmul_{precision}", functools.partial(jnp.matmul, precision=precision), of(A, B))
+case("matmul_bf16", jnp.matmul, of(A.astype(jnp.bfloat16), B.astype(jnp.bfloat16)))
+case("matmul_f16", jnp.matmul, of(A.astype(np.float16), B.astype(np.float16)))
+case("matmul_int8", lambda a, b: lax.dot(a, b, preferred_element_type=jnp.int32), of(integers(32, 64, dtype=np.int8), integers(64, 48, dtype=np.int8)))
+case("dot_vector", jnp.dot, of(np.abs(A[0]), np.abs(A[1])))
+case("einsum", lambda a, b: jnp.einsum("bij,bkj->bik", a, b), of(normal(3, 20, 40), normal(3, 24, 40, seed=1)))
+case("tensordot", lambda a, b: jnp.tensordot(a, b, ((0, 1), (1, 0))), of(normal(6, 30, 20), normal(30, 6, 8, seed=1)))
+IMAGE, KERNEL = normal(2, 16, 16, 8), normal(3, 3, 8, 12, seed=1)
+NHWC = ("NHWC", "HWIO", "NHWC")
+
+
+def conv(image, kernel, **options):
+    options = {"window_strides": (1, 1), "padding": "SAME", "dimension_numbers": NHWC} | options
+    return lax.conv_general_dilated(image, kernel, **options)
+
+
+case("conv", conv, of(IMAGE, KERNEL))
+case("conv_highest", functools.partial(conv, precision="highest"), of(IMAGE, KERNEL))
+case("conv_strided", functools.partial(conv, window_strides=(2, 3), padding="VALID"), of(IMAGE, KERNEL))
+case("conv_dilated", functools.partial(conv, rhs_dilation=(2, 2), lhs_dilation=(2, 1)), of(IMAGE, KERNEL))
+case("conv_depthwise", functools.partial(conv, feature_group_count=8), of(IMAGE, normal(3, 3, 1, 16)))
+case("conv_1d", lambda x, k: lax.conv(x, k, (1,), "SAME"), of(normal(2, 4, 50), normal(6, 4, 5)))
+case("conv_bf16", conv, of(IMAGE.astype(jnp.bfloat16), KERNEL.astype(jnp.bfloat16)))
+case("conv_transpose", lambda x, k: lax.conv_transpose(x, k, (2, 2), "SAME", dimension_numbers=NHWC), of(IMAGE, KERNEL))
+case("avg_pool", lambda x: lax.reduce_window(x, 0.0, lax.add, (1, 2, 2, 1), (1, 2, 2, 1), "VALID") / 4, of(np.abs(IMAGE)))
+case("max_pool", lambda x: lax.reduce_window(x, -jnp.inf, lax.max, (1, 3, 3, 1), (1, 2, 2, 1), "SAME"), of(IMAGE))
+
+
+@check
+def matmul_default_is_one_bf16_pass():
+    """f32 operands at DEFAULT precision are rounded to bf16 on the way into the matrix unit, which accumulates in f32: the result is
+    that of rounded operands to within f32's roundings, 500 times closer than the plain bound."""
+    a, b = normal(256, 256), normal(256, 256, seed=1)
+    actual = np.asarray(jax.jit(jnp.matmul, device=tpus()[0])(a, b), np.float64)
+    a, b = (np.asarray(x.astype(jnp.bfloat16), np.float64) for x in (a, b))
+    bound = running_error.gamma(256, 2.0**-24) * (np.abs(a) @ np.abs(b))
+    return float((np.abs(actual - a @ b) / bound).max())
+
+
+# --- transformations and control flow -------------------------------------------------------------------------------
+
+
+def mlp(params, x):
+    for w, b in params[:-1]:
+        x = jnp.tanh(x @ w + b)
+    w, b = params[-1]
+    return x @ w + b
+
+
+def loss(params, x, y):
+    return jnp.mean((mlp(params, x) - y) ** 2)
+
+
+def mlp_params(*widths):
+    return [
+        (normal(m, n, seed=m) / np.float32(np.sqrt(m)), normal(n, seed=n) * np.float32(0.1))
+        for m, n in zip(widths[:-1], widths[1:], strict=True)
+    ]
+
+
+highest = functools.partial(jax.default_matmul_precision, "highest")
+
+
+def in_highest(function):
+    def run(*arguments):
+        with highest():
+            return function(*arguments)
+
+    return run
+
+
+case("mlp", mlp, of(mlp_params(64, 128, 32), normal(16, 64)))
+case("grad_mlp", in_highest(jax.value_and_grad(loss)), of(mlp_params(16, 32, 8), normal(8, 16), normal(8, 8, seed=5)))
+case("grad_softmax_cross_entropy", in_highest(jax.grad(lambda w, x, y: -jnp.mean(jnp.sum(jax.nn.log_softmax(x @ w) * y, 1)))), of(normal(16, 10), normal(8, 16), np.eye(10, dtype=np.float32)[:8]))
+case("grad_conv", in_highest(jax.grad(lambda k, x: jnp.sum(jnp.tanh(conv(x, k))))), of(KERNEL[..., :4] * np.float32(0.1), IMAGE))
+case("grad_max_pool", jax.grad(lambda x: jnp.sum(lax.reduce_window(x, -jnp.inf, lax.max, (2, 2), (2, 2), "VALID") ** 2)), of(uniform(16, 16)), model=lambda x: (x * x, x)[0] * 2)
+case("jacobians", lambda x: (jax.jacfwd(jnp.sin)(x), jax.jacrev(lambda v: v**3)(x)), of(uniform(6)))
+case("hessian", jax.hessian(lambda x: jnp.sum(jnp.exp(x) * x)), of(uniform(5)))
+case("jvp_vjp", lambda x, t: (jax.jvp(jnp.tanh, (x,), (t,)), jax.vjp(jnp.exp, x)[1](t)), of(UNIT, UNIT))
+case("vmap_matmul", jax.vmap(jnp.matmul, in_axes=(0, None)), of(normal(5, 12, 40), normal(40, 9)))
+case("vmap_vmap", jax.vmap(jax.vmap(lambda a, b: jnp.sin(a) * b, (0, None)), (None, 0)), of(uniform(12), uniform(7)))
+case("vmap_dynamic_slice", jax.vmap(lambda x, i: lax.dynamic_slice(x, (i,), (5,)), (0, 0)), of(X, integers(8, low=0, high=100)))
+case("checkpoint", in_highest(jax.grad(lambda x, w: jnp.sum(jax.checkpoint(lambda v: jnp.tanh(v @ w))(x)))), of(normal(6, 12), normal(12, 12)))
+case("scan_rnn", in_highest(lambda w, xs: lax.scan(lambda h, x: ((h := jnp.tanh(h @ w + x)), h), jnp.zeros(16, jnp.float32), xs)), of(normal(16, 16) / np.float32(8), normal(12, 16)))
+case("scan_reverse", lambda xs: lax.scan(lambda c, x: (c * 0.5 + x, c), jnp.float32(0), xs, reverse=True), of(uniform(20)))
+case("grad_scan", jax.grad(lambda a, xs: lax.scan(lambda c, x: (jnp.sin(c * a) + x, None), jnp.float32(0.3), xs)[0]), of(np.float32(0.7), uniform(10)))
+case("associative_scan", lambda x: lax.associative_scan(jnp.add, x, axis=1), of(Y))
+case("while_loop", lambda n: lax.while_loop(lambda s: s[1] < n, lambda s: (s[0] * 3 + 1, s[1] + 1), (jnp.int32(7), jnp.int32(0))), of(np.int32(9)))
+case("while_gcd", jax.vmap(lambda a, b: lax.while_loop(lambda s: s[1] != 0, lambda s: (s[1], s[0] % s[1]), (a, b))[0]), of(integers(40, low=1, high=5000), integers(40, low=1, high=5000, seed=1)))
+case("fori_loop", lambda x: lax.fori_loop(0, 10, lambda i, v: v + jnp.sin(v) * i / 50, x), of(uniform(64, low=0.5)))
+case("cond", lambda p, x: lax.cond(p, jnp.sin, jnp.cos, x), of(np.bool_(True), X))
+case("switch", lambda i, x: lax.switch(i, [jnp.sin, jnp.exp, lambda v: -v], x), of(np.int32(1), X))
+case("cond_in_scan", lambda xs: lax.scan(lambda c, x: (lax.cond(x > 0, lambda: c + x, lambda: c - 2 * x), c), jnp.float32(0), xs), of(uniform(30)))
+case("newton_sqrt", lambda a: lax.fori_loop(0, 5, lambda i, x: 0.5 * (x + a / x), jnp.ones_like(a)), of(uniform(32, low=0.5, high=2)))
+case("eager_chain", lambda x, y: jnp.sum(jnp.tanh(x * 2 + y) / (1 + jnp.exp(y)), axis=1), of(X, Y), eager=True)
+case("eager_indexing", lambda x: x.at[2:4, ::2].multiply(3.0)[1:5].reshape(-1, 16), of(X), eager=True)
+
+# --- random numbers, transforms ---------------------------------------------------------------------------------------
+
+key = lambda: jax.random.PRNGKey(42)
+case("random_bits", lambda: jax.random.bits(key(), (64,)), of())
+case("random_uniform", lambda: jax.random.uniform(key(), (64,)), of())
+case("random_normal", lambda: jax.random.normal(key(), (256,)), of())
+case("random_randint", lambda: jax.random.randint(key(), (64,), -10, 1000), of())
+case("random_permutation", lambda: jax.random.permutation(key(), 100), of())
+case("random_bernoulli", lambda: jax.random.bernoulli(key(), 0.3, (100,)), of())
+case("random_split_fold", lambda: (jax.random.split(key(), 3), jax.random.fold_in(key(), 7)), of())
+case("fft", jnp.fft.fft, of((normal(4, 64) + 1j * normal(4, 64, seed=1)).astype(np.complex64)))
+case("ifft", jnp.fft.ifft, of((normal(4, 60) + 1j * normal(4, 60, seed=1)).astype(np.complex64)))
+case("rfft", jnp.fft.rfft, of(normal(4, 64)))
+case("irfft", jnp.fft.irfft, of((normal(4, 33) + 1j * normal(4, 33, seed=1)).astype(np.complex64)))
+case("fft2", jnp.fft.fft2, of((normal(16, 12) + 1j * normal(16, 12, seed=1)).astype(np.complex64)))
+case("fftshift", lambda x: (jnp.fft.fftshift(x), jnp.fft.fftfreq(10)), of(X[0]))
+case("complex", lambda z: (z * z, jnp.abs(z), jnp.real(z), jnp.conj(z) + 1), of((normal(64) + 1j * normal(64, seed=1)).astype(np.complex64)))
+
+# --- integers, and types of 64 and 16 bits ----------------------------------------------------------------------------
+
+case("int_arithmetic", lambda a, b: (a + b, a - b, a * b, a // b, a % b, -a, abs(a), jnp.sign(a)), of(I, J))
+case("int_bitwise", lambda a, b: (a & b, a | b, a ^ b, ~a, a << (b % 31), a >> (b % 31), lax.shift_right_logical(a, b % 31)), of(I, J))
+case("int_bits", lambda a: (lax.population_count(a), lax.clz(a)), of(I))
+case("int_overflow", lambda a: (a * a * a * a * a, a + np.int32(2**31 - 1)), of(I))
+case("int_reduce", lambda a: (a.sum(0), a.prod(0), a.max(1), a.min(), jnp.cumsum(a, 1), jnp.bitwise_or.reduce(a, axis=1)), of(I))
+case("int8", lambda a, b: (a + b, a * b, a // b, jnp.maximum(a, b)), of(I.astype(np.int8), J.astype(np.int8)))
+case("uint8", lambda a, b: (a + b, a * b, a // b, a >> 2), of(I.astype(np.uint8), J.astype(np.uint8)))
+case("int16_uint16", lambda a, b: (a * b, a.astype(jnp.uint16) // b.astype(jnp.uint16)), of(I.astype(np.int16), J.astype(np.int16)))
+case("uint32", lambda a, b: (a * b, a // b, a % b, a > b), of(I.astype(np.uint32), J.astype(np.uint32)))
+case("bool", lambda a, b: (a & b, a | ~b, a ^ b, jnp.logical_not(a), a.sum()), of(I > 0, J > 25))
+case("convert", lambda x, i: (x.astype(jnp.int32), i.astype(jnp.float32), x.astype(jnp.bfloat16), x.astype(jnp.float16), i.astype(jnp.int8), (i > 0).astype(jnp.float32)), of(X, I))
+case("bitcast", lambda x, i: (lax.bitcast_convert_type(x, jnp.int32), lax.bitcast_convert_type(i, jnp.float32)), of(X, np.abs(I) + (1 << 24)))
+case("bf16_elementwise", lambda x, y: (x + y, x * y, x / y, jnp.exp(x), jnp.tanh(x)), of(X.astype(jnp.bfloat16), Y.astype(jnp.bfloat16)))
+case("bf16_softmax", lambda x: jax.nn.softmax(x.astype(jnp.float32), 1).astype(jnp.bfloat16), of(X.astype(jnp.bfloat16)))
+case("f16_elementwise", lambda x, y: (x + y, x * y, x / y), of(X.astype(np.float16), Y.astype(np.float16)))
+
+I64, J64 = integers(8, 128, low=-(2**62), high=2**62, dtype=np.int64), integers(8, 128, low=1, high=2**40, dtype=np.int64)
+X64, Y64 = uniform(8, 128, low=-3, high=3, dtype=np.float64), uniform(8, 128, low=0.5, high=2.5, dtype=np.float64)
+for name, function, arguments in [
+    ("x64_int_add_multiply", lambda a, b: (a + b, a - b, a * b, -a), (I64, J64)),
+    ("x64_int_divide", lambda a, b: (a // b, a % b), (I64, J64)),
+    ("x64_int_bitwise", lambda a, b: (a & b, a | b, a ^ b, ~a, a << 13, a >> 7, a < b, lax.population_count(a)), (I64, J64)),
+    ("x64_uint", lambda a, b: (a * b, a + b, a > b, a // b), (I64.astype(np.uint64), J64.astype(np.uint64))),
+    ("x64_int_reduce", lambda a: (a.sum(0), a.max(1), a.min(), jnp.cumsum(a, 1)), (I64,)),
+    ("x64_int_sort", lambda a: (jnp.sort(a, 1), jnp.argsort(a, 0)), (I64,)),
+    ("x64_arange_indexing", lambda a: a[jnp.arange(0, 8, 2)] + jnp.arange(128), (I64,)),
+    ("x64_convert", lambda a, x: (a.astype(jnp.int32), (a >> 20).astype(jnp.float32), (x * 100).astype(jnp.float32)), (I64, X64)),
+    ("x64_float_arithmetic", lambda x, y: (x + y, x - y, x * y, x / y), (X64, Y64)),
+    ("x64_float_sqrt_exp_log", lambda x, y: (jnp.sqrt(y), jnp.exp(x), jnp.log(y)), (X64, Y64)),
+    ("x64_float_sin_tanh", lambda x: (jnp.sin(x), jnp.tanh(x)), (X64,)),
+    ("x64_float_reduce", lambda x: (x.sum(1), x.max(0), jnp.mean(jnp.abs(x))), (X64,)),
+    ("x64_float_sort", lambda x: jnp.sort(x, 1), (X64,)),
+    ("x64_float_matmul", jnp.matmul, (normal(24, 40, dtype=np.float64), normal(40, 16, dtype=np.float64))),
+    ("x64_float_grad", jax.grad(lambda x: jnp.sum(jnp.sin(x) * x)), (X64,)),
+    ("x64_random_normal", lambda: jax.random.uniform(key(), (64,), dtype=jnp.float64), ()),
+    ("x64_complex128", lambda z: (z * z + 1, jnp.real(z)), (normal(64, dtype=np.float64) + 1j * normal(64, dtype=np.float64, seed=1),)),
+]:  # fmt: skip
+    case(name, function, of(*arguments), x64=True)
+
+# --- decompositions: by their residual -------------------------------------------------------------------------------
+
+U = 2.0**-24
+
+
+def on_tpu(function, *arguments):
+    results = jax.jit(function)(*jax.device_put(arguments, tpus()[0]))
+    return jax.tree.map(lambda r: np.asarray(r, np.float64), results)
+
+
+def spd(n):
+    a = normal(n, n)
+    return (a @ a.T / n + 2 * np.eye(n)).astype(np.float32)
+
+
+def share(error, bound):
+    if not np.all(np.isfinite(error)):
+        raise Disagreement("NaN or infinity in the result")
+    return float(np.max(error / bound))
+
+
+@check
+def cholesky():
+    """|A - L Lᵀ| <= gamma(n + 1) |L||Lᵀ| (Higham, theorem 10.3)."""
+    a = spd(48)
+    lower = on_tpu(jnp.linalg.cholesky, a)
+    return share(np.abs(a - lower @ lower.T), running_error.gamma(49, U) * (np.abs(lower) @ np.abs(lower.T)) + np.finfo(np.float32).tiny)
+
+
+def orthogonal(q, bound):
+    return share(np.linalg.norm(q.T @ q - np.eye(q.shape[1])), bound * np.sqrt(q.shape[1]))
+
+
+@check
+def qr():
+    """Each column of A - QR within gamma~(mn) of the column, and as much for QᵀQ - I (Higham, theorem 19.4 and equation 19.13; its
+    small constant, which the theorem leaves open, is 4 here: one reflector costs two products and two sums of each element)."""
+    m, n = 40, 24
+    a = normal(m, n)
+    q, r = on_tpu(jnp.linalg.qr, a)
+    bound = running_error.gamma(4 * m * n, U)
+    columns = np.linalg.norm(a - q @ r, axis=0) / np.linalg.norm(a, axis=0)
+    return max(share(columns, bound), orthogonal(q, bound), share(np.abs(np.tril(r, -1)).max(), 1e-30))
+
+
+def lu_bound(a, x):
+    """(3 gamma(n) + gamma(n)²) |L||U||x| (Higham, theorem 9.4), with the factors of SciPy, which pivots alike."""
+    permutation, lower, upper = scipy.linalg.lu(a.astype(np.float64))
+    g = running_error.gamma(len(a), U)
+    return (3 * g + g * g) * (permutation @ np.abs(lower) @ np.abs(upper) @ np.abs(x))
+
+
+@check
+def solve():
+    a, b = normal(32, 32), normal(32, 3, seed=1)
+    x = on_tpu(jnp.linalg.solve, a, b)
+    return share(np.abs(b - a.astype(np.float64) @ x), lu_bound(a, x))
+
+
+@check
+def inverse():
+    a = normal(24, 24)
+    x = on_tpu(jnp.linalg.inv, a)
+    return share(np.abs(np.eye(24) - a.astype(np.float64) @ x), lu_bound(a, x))
+
+
+@check
+def triangular_solve():
+    """(T + E) x = b with |E| <= gamma(n) |T| (Higham, theorem 8.5)."""
+    t, b = np.tril(normal(40, 40)) + 4 * np.eye(40, dtype=np.float32), normal(40, 5, seed=1)
+    x = on_tpu(functools.partial(jax.scipy.linalg.solve_triangular, lower=True), t, b)
+    return share(np.abs(b - t.astype(np.float64) @ x), running_error.gamma(40, U) * (np.abs(t) @ np.abs(x)))
+
+
+@check
+def lu():
+    a = normal(32, 32)
+    permutation, lower, upper = on_tpu(jax.scipy.linalg.lu, a)
+    return share(np.abs(a - permutation @ lower @ upper), running_error.gamma(32, U) * (permutation @ np.abs(lower) @ np.abs(upper)))
+
+
+@check
+def determinant():
+    """The determinant of a matrix as near as solve's bound lets it be: relative, n gamma(n) times the condition of A."""
+    a = normal(12, 12)
+    actual = on_tpu(jnp.linalg.det, a)
+    exact = np.linalg.det(a.astype(np.float64))
+    return share(abs(actual - exact), abs(exact) * 12 * running_error.gamma(12, U) * np.linalg.cond(a.astype(np.float64)))
+
+
+@check
+def eigh():
+    """A backward stable solver: ‖AV - VΛ‖ and ‖VᵀV - I‖ within p(n) u, ‖A‖ (LAPACK Users' Guide, 4.7, with p(n) = 10n)."""
+    n = 24
+    a = spd(n)
+    values, vectors = on_tpu(jnp.linalg.eigh, a)
+    bound = 10 * n * U
+    residual = np.linalg.norm(a @ vectors - vectors * values, 2) / np.linalg.norm(a, 2)
+    sorted_ = 0.0 if np.all(np.diff(values) >= 0) else np.inf
+    return max(share(residual, bound), orthogonal(vectors, bound), sorted_)
+
+
+@check
+def svd():
+    """As eigh."""
+    m, n = 24, 16
+    a = normal(m, n)
+    u, s, vt = on_tpu(functools.partial(jnp.linalg.svd, full_matrices=False), a)
+    bound = 10 * m * U
+    residual = np.linalg.norm(a - (u * s) @ vt, 2) / np.linalg.norm(a, 2)
+    return max(share(residual, bound), orthogonal(u, bound), orthogonal(vt.T, bound))
+
+
+@check
+def grad_of_cholesky():
+    """d/dA log det A = A⁻¹, through the factor: within 8 n gamma(n) times the condition of A (two triangular solves each way)."""
+    n = 12
+    a = spd(n)
+    with jax.default_matmul_precision("highest"):
+        gradient = on_tpu(jax.grad(lambda m: 2 * jnp.sum(jnp.log(jnp.diag(jnp.linalg.cholesky(m))))), a)
+    exact = np.linalg.inv(a.astype(np.float64))
+    bound = 8 * n * running_error.gamma(n, U) * np.linalg.cond(a.astype(np.float64)) * np.linalg.norm(exact)
+    return share(np.linalg.norm((gradient + gradient.T) / 2 - exact), bound)
+
+
+# --- eight devices ------------------------------------------------------------------------------------------------------
+
+
+def mesh(*shape, names=("i",)):
+    return Mesh(np.array(tpus()[:8]).reshape(shape or (8,)), names)
+
+
+def sharded_case(name, body, reference, arguments, in_specs, out_specs, mesh_of=mesh, **options):
+    def run(*arrays):
+        return jax.shard_map(body, mesh=mesh_of(), in_specs=in_specs, out_specs=out_specs, check_vma=False)(*arrays)
+
+    case(name, run, of(*arguments), reference=reference, devices=8, **options)
+
+
+S = uniform(64, 16, low=0.5)
+RING = [(i, (i + 1) % 8) for i in range(8)]
+sharded_case("psum", lambda x: lax.psum(x, "i"), lambda x: x.reshape(8, 8, 16).sum(0), (S,), P("i"), P())
+sharded_case("pmean", lambda x: lax.pmean(x, "i"), lambda x: x.reshape(8, 8, 16).mean(0), (S,), P("i"), P())
+sharded_case("pmax_pmin", lambda x: (lax.pmax(x, "i"), lax.pmin(x, "i")), lambda x: (x.reshape(8, 8, 16).max(0), x.reshape(8, 8, 16).min(0)), (S,), P("i"), (P(), P()))
+sharded_case("psum_int", lambda x: lax.psum(x, "i"), lambda x: x.reshape(8, 8, 16).sum(0), (integers(64, 16),), P("i"), P())
+sharded_case("psum_bf16", lambda x: lax.psum(x, "i"), lambda x: x.reshape(8, 8, 16).sum(0), (S.astype(jnp.bfloat16),), P("i"), P())
+sharded_case("all_gather", lambda x: lax.all_gather(x, "i"), lambda x: x.reshape(8, 8, 16), (S,), P("i"), P())
+sharded_case("all_gather_tiled", lambda x: lax.all_gather(x, "i", axis=1, tiled=True), lambda x: jnp.concatenate(jnp.split(x, 8), axis=1), (S,), P("i"), P())
+sharded_case("psum_scatter", lambda x: lax.psum_scatter(x, "i", scatter_dimension=0, tiled=True), lambda x: x.reshape(8, 8, 16).sum(0), (S,), P("i"), P("i"))
+sharded_case("all_to_all", lambda x: lax.all_to_all(x, "i", split_axis=1, concat_axis=0, tiled=True), lambda x: x.reshape(8, 8, 8, 2).transpose(2, 0, 1, 3).reshape(512, 2), (S,), P("i"), P("i"))
+sharded_case("ppermute", lambda x: lax.ppermute(x, "i", RING), lambda x: jnp.roll(x, 8, 0), (S,), P("i"), P("i"))
+sharded_case("ppermute_partial", lambda x: lax.ppermute(x, "i", [(0, 3), (3, 0)]), lambda x: jnp.zeros_like(x).at[:8].set(x[24:32]).at[24:32].set(x[:8]), (S,), P("i"), P("i"))
+sharded_case("axis_index", lambda x: x + lax.axis_index("i"), lambda x: x + jnp.repeat(jnp.arange(8), 8)[:, None], (integers(64, 16),), P("i"), P("i"))
+sharded_case("pbroadcast_from_one", lambda x: lax.psum(jnp.where(lax.axis_index("i") == 3, x, 0), "i"), lambda x: x[24:32], (S,), P("i"), P())
+square = functools.partial(mesh, 2, 4, names=("a", "b"))
+sharded_case("psum_of_one_axis", lambda x: lax.psum(x, "b"), lambda x: x.reshape(64, 4, 4).sum(1), (S,), P("a", "b"), P("a"), mesh_of=square)
+sharded_case("all_gather_of_one_axis", lambda x: lax.all_gather(x, "a", axis=0, tiled=True), lambda x: x, (S,), P("a", "b"), P(None, "b"), mesh_of=square)
+sharded_case("axis_index_of_two", lambda x: x * 10 + lax.axis_index("a") * 4 + lax.axis_index("b"), lambda x: x * 10 + jnp.repeat(jnp.repeat(jnp.arange(8).reshape(2, 4), 32, 0), 4, 1), (integers(64, 16),), P("a", "b"), P("a", "b"), mesh_of=square)
+
+
+def ring_sum(x):
+    def step(_, state):
+        total, moving = state
+        moving = lax.ppermute(moving, "i", RING)
+        return total + moving, moving
+
+    return lax.fori_loop(0, 7, step, (x, x))[0]
+
+
+sharded_case("ring_of_ppermute", ring_sum, lambda x: x.reshape(8, 8, 16).sum(0), (S,), P("i"), P())
+sharded_case("data_parallel_grad", in_highest(lambda w, x: lax.pmean(jax.grad(lambda v: jnp.mean((x @ v) ** 2))(w), "i")), in_highest(jax.grad(lambda w, x: jnp.mean((x @ w) ** 2))), (normal(16, 4), S), (P(), P("i")), P(), model=in_highest(lambda w, x: (x.T @ ((x @ w) * np.float32(2.0 / 256))) * 1))
+sharded_case("tensor_parallel_matmul", lambda a, b: lax.psum(a @ b, "i"), jnp.matmul, (normal(32, 256), normal(256, 24, seed=1)), (P(None, "i"), P("i")), P())
+
+
+def annotated_case(name, function, arguments, specs, out, mesh_of=mesh, **options):
+    """A program for all devices whose arguments alone are sharded: the partitioner does the rest."""
+
+    def run(*arrays):
+        m = mesh_of()
+        arrays = [jax.tree.map(lambda a, s: jax.device_put(a, NamedSharding(m, s)), a, s, is_leaf=lambda x: isinstance(x, np.ndarray)) for a, s in zip(arrays, specs, strict=True)]
+        result = jax.jit(function, out_shardings=jax.tree.map(lambda s: NamedSharding(m, s), out, is_leaf=lambda x: isinstance(x, P)))(*arrays)
+        if len(jax.tree.leaves(result)[0].devices()) != 8:
+            raise Disagreement("not computed on 8 devices")
+        return result
+
+    case(name, run, of(*arguments), reference=function, devices=8, eager=True, **options)
+
+
+L, R = normal(64, 256), normal(256, 96, seed=1)
+annotated_case("sharded_matmul_rows", jnp.matmul, (L, R), (P("i"), P()), P("i"))
+annotated_case("sharded_matmul_contracted", jnp.matmul, (L, R), (P(None, "i"), P("i")), P())
+annotated_case("sharded_matmul_gathered", jnp.matmul, (L, R), (P("i"), P(None, "i")), P("i"))
+annotated_case("sharded_matmul_2d", jnp.matmul, (L, R), (P("a", "b"), P("b")), P("a"), mesh_of=square)
+PARAMS, BATCH = mlp_params(64, 128, 32), normal(16, 64)
+TENSOR = [(P(None, "b"), P("b")), (P("b"), P())]
+annotated_case("sharded_mlp", mlp, (PARAMS, BATCH), (TENSOR, P("a")), P("a"), mesh_of=square)
+annotated_case("sharded_mlp_grad", in_highest(jax.grad(loss)), (mlp_params(16, 32, 8), normal(16, 16), normal(16, 8, seed=5)), (TENSOR, P("a"), P("a")), TENSOR, mesh_of=square)
+annotated_case("sharded_layer_norm", lambda x: (x - x.mean(-1, keepdims=True)) * lax.rsqrt(x.var(-1, keepdims=True) + 1e-5), (X,), (P(None, "i"),), P(None, "i"))
+annotated_case("sharded_softmax", lambda x: jax.nn.softmax(x, 1), (X,), (P(None, "i"),), P("i"))
+annotated_case("sharded_sort", lambda x: jnp.sort(x, 1), (X,), (P("i"),), P("i"))
+annotated_case("sharded_conv", lambda x, k: conv(x, k), (normal(8, 12, 12, 4), normal(3, 3, 4, 8)), (P("i"), P()), P("i"))
+annotated_case("sharded_attention", in_highest(lambda q, k, v: jnp.einsum("hqk,khd->qhd", jax.nn.softmax(jnp.einsum("qhd,khd->hqk", q, k), -1), v)), (normal(12, 8, 16) / 4, normal(12, 8, 16, seed=1) / 4, uniform(12, 8, 16, low=0.5)), (P(None, "i"),) * 3, P(None, "i"))
+
+# --- the devices themselves ----------------------------------------------------------------------------------------------
+
+# device_kind and cores a device of each generation (libtpu's topologies say the same).
+KINDS = {"v4": "TPU v4", "v5e": "TPU v5 lite", "v5p": "TPU v5", "v6e": "TPU v6 lite", "7x": "TPU7x"}
+
+
+def expect(what, actual, expected):
+    if actual != expected:
+        raise Disagreement(f"{what} is {actual!r} instead of {expected!r}")
+
+
+@check
+def devices_are_of_the_generation():
+    import os
+
+    generation = os.environ["TPU_PARITY_GENERATION"].partition(":")[0].lower()
+    expect("the default backend", jax.default_backend(), "tpu")
+    for number, device in enumerate(jax.devices()):
+        expect("platform", device.platform, "tpu")
+        expect("device_kind", device.device_kind, KINDS[generation])
+        expect("id", device.id, number)
+        expect("process_index", device.process_index, 0)
+        if not 0 <= device.core_on_chip < 2:
+            raise Disagreement(f"core_on_chip is {device.core_on_chip}")
+        if len(device.coords) != 3:
+            raise Disagreement(f"coords are {device.coords}")
+        x, y, z = device.coords
+        expect("repr", repr(device), f"TpuDevice(id={number}, process_index=0, coords=({x},{y},{z}), core_on_chip={device.core_on_chip})")
+    return 0.0
+
+
+@check
+def devices_fill_the_slice():
+    import os
+
+    places = [(*device.coords, device.core_on_chip) for device in jax.devices()]
+    expect("the number of distinct places", len(set(places)), len(places))
+    shape = os.environ["TPU_PARITY_GENERATION"].partition(":")[2]
+    if shape:
+        wanted = [int(n) for n in shape.split("x")]
+        wanted += [1] * (3 - len(wanted))
+        expect("the slice", [max(p[k] for p in places) + 1 for k in range(3)], wanted)
+    return 0.0
+
+
+@check
+def memory_is_reported():
+    stats = tpus()[0].memory_stats()
+    if not stats or stats.get("bytes_limit", 0) < 2**33:
+        raise Disagreement(f"memory_stats() is {stats}")
+    before = stats["bytes_in_use"]
+    held = jax.device_put(np.zeros(1 << 20, np.float32), tpus()[0])
+    grown = tpus()[0].memory_stats()["bytes_in_use"] - before
+    if grown < held.nbytes:
+        raise Disagreement(f"4 MiB more are held and bytes_in_use grew by {grown}")
+    return 0.0
+
+
+@check
+def topology_for_ahead_of_time_compilation():
+    lowered = jax.jit(lambda x: jnp.tanh(x @ x)).lower(jax.ShapeDtypeStruct((256, 256), jnp.float32))
+    compiled = lowered.compile()
+    if not compiled.as_text().startswith("HloModule"):
+        raise Disagreement("as_text() is no HLO")
+    analysis = compiled.memory_analysis()
+    expect("argument_size_in_bytes", analysis.argument_size_in_bytes, 256 * 256 * 4)
+    if not compiled.cost_analysis().get("flops", 0) >= 2 * 256**3:
+        raise Disagreement(f"cost_analysis() is {compiled.cost_analysis()}")
+    return 0.0
+
+
+@check
+def executables_serialize():
+    from jax.experimental import serialize_executable
+
+    compiled = jax.jit(lambda x: jnp.sin(x) * 2).lower(X).compile()
+    restored = serialize_executable.deserialize_and_load(*serialize_executable.serialize(compiled), execution_devices=tpus()[:1])
+    if not np.array_equal(restored(X), compiled(X)):
+        raise Disagreement("the restored executable computes something else")
+    return 0.0
+
+
+@check
+def donated_buffers_are_gone():
+    x = jax.device_put(X, tpus()[0])
+    y = jax.jit(lambda v: v + 1, donate_argnums=0)(x)
+    if not x.is_deleted():
+        raise Disagreement("the donated buffer is still there")
+    expect("the result", bool(np.array_equal(np.asarray(y), X + 1)), True)
+    return 0.0
+
+
+@check
+def arrays_move_between_devices():
+    needs(2)
+    x = X
+    for device in tpus():
+        x = jax.device_put(x, device)
+        expect("devices", x.devices(), {device})
+    x = jax.device_put(x, cpu())
+    expect("the array", bool(np.array_equal(np.asarray(x), X)), True)
+    return 0.0
+
+
+@check
+def every_device_computes():
+    for device in tpus():
+        y = jax.jit(lambda v: jnp.sum(v * 2))(jax.device_put(I, device))
+        expect("devices", y.devices(), {device})
+        expect("the sum", int(y), int(I.sum()) * 2)
+    return 0.0
+
+
+@check
+def threads_compile_and_execute():
+    """Eight threads, each with programs of its own."""
+    failures = []
+
+    def work(number):
+        try:
+            for size in range(1, 4):
+                x = np.arange(size * 8 + number, dtype=np.int32)
+                if int(jax.jit(lambda v: jnp.sum(v * (number + 1)))(x)) != int(x.sum()) * (number + 1):
+                    failures.append(f"thread {number}: wrong sum")
+        except Exception as error:  # noqa: BLE001: whatever it is, it is this check's finding
+            failures.append(f"thread {number}: {error}")
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise Disagreement("; ".join(failures))
+    return 0.0
+
+
+@check
+def pallas_kernel_is_refused_by_name():
+    """A Mosaic kernel is machine code for a TPU: what is only virtual must say so, and name it."""
+    from jax.experimental import pallas
+
+    def double(x, out):
+        out[...] = x[...] * 2
+
+    call = pallas.pallas_call(double, out_shape=jax.ShapeDtypeStruct((8, 128), jnp.float32))
+    try:
+        jax.block_until_ready(call(X))
+    except jax.errors.JaxRuntimeError as error:
+        if "UNIMPLEMENTED" not in str(error) or "tpu_custom_call" not in str(error):
+            raise Disagreement(f"refused with: {error}") from error
+        return 0.0
+    raise Disagreement("it ran")
