@@ -132,12 +132,17 @@ def wide(value):
     return np.asarray(value).astype(kind)
 
 
+def index(value):
+    """Indices as f64 operands want them beside them: of 64 bits."""
+    return jax.numpy.asarray(value, dtype=np.int64) if jax.dtypes.issubdtype(value.dtype, np.integer) else value
+
+
 def uncertain(mask, amount):
     return np.where(mask, amount, 0.0)
 
 
 class Analysis:
-    """One pass over a jaxpr for one machine. Call inside `jax.enable_x64(True)` with CPU as the default device."""
+    """One pass over a jaxpr for one machine. Call with CPU as the default device."""
 
     def __init__(self, machine):
         self.machine = machine
@@ -190,7 +195,14 @@ class Analysis:
         outputs = list(outputs) if equation.primitive.multiple_results else [outputs]
         if not any(np.any(error) for error in errors) and not any(is_inexact(output) for output in outputs):
             return outputs, [np.zeros(output.shape) for output in outputs]
-        return outputs, self.errors(equation, values, errors, outputs)
+        with jax.enable_x64(True), np.errstate(all="ignore"):
+            errors = self.errors(equation, values, errors, outputs)
+        return outputs, [self.settled(output, error) for output, error in zip(outputs, errors, strict=True)]
+
+    def settled(self, output, error):
+        """No error beside NaNs and infinities, which must stand where they stand; and none that is no number."""
+        error = np.broadcast_to(np.where(np.isnan(error), np.inf, error), output.shape)
+        return np.where(np.isfinite(wide(output)), error, 0.0) if is_inexact(output) else error
 
     def while_loop(self, params, values, errors):
         condition, body = params["cond_nconsts"], params["body_nconsts"]
@@ -201,9 +213,17 @@ class Analysis:
             go_on, doubt = self.jaxpr(params["cond_jaxpr"], [*in_condition[0], *values], [*in_condition[1], *errors])
             if np.any(doubt[0]):
                 raise NoRule("a loop that the rounding ends")
-            if not bool(go_on[0]):
+            go_on = np.asarray(go_on[0])
+            if not go_on.any():
                 return values, errors
-            values, errors = self.jaxpr(params["body_jaxpr"], [*in_body[0], *values], [*in_body[1], *errors])
+            new = self.jaxpr(params["body_jaxpr"], [*in_body[0], *values], [*in_body[1], *errors])
+            if go_on.ndim == 0:
+                values, errors = new
+            else:
+                # A batch of loops: those that have ended stay as they are.
+                lift = lambda array: go_on.reshape(go_on.shape + (1,) * (np.ndim(array) - go_on.ndim))
+                values = [jax.numpy.where(lift(v), n, v) for n, v in zip(new[0], values, strict=True)]
+                errors = [np.where(lift(e), n, e) for n, e in zip(new[1], errors, strict=True)]
 
     def scan(self, params, values, errors):
         constants, carried = params["num_consts"], params["num_carry"]
@@ -252,6 +272,9 @@ class Analysis:
         if name in MOVES:
             return self.moved(equation, values, errors, outputs)
         if name in COMPARES:
+            if equation.invars[0] is equation.invars[1]:
+                # The usual test for NaN.
+                return [np.zeros(outputs[0].shape)]
             left, right = (wide(v) for v in values)
             doubt = (np.abs(left - right) <= errors[0] + errors[1]) & (errors[0] + errors[1] > 0)
             return [uncertain(doubt, np.inf)]
@@ -292,22 +315,29 @@ class Analysis:
     def moved(self, equation, values, errors, outputs):
         """An operation that moves elements: the errors move alike. Indices and predicates stay what they are."""
         operands = [
-            jax.numpy.asarray(error, dtype=np.float64) if value.dtype == outputs[0].dtype else value
+            jax.numpy.asarray(error, dtype=np.float64) if value.dtype == outputs[0].dtype else index(value)
             for value, error in zip(values, errors, strict=True)
         ]
         if any(np.any(e) for v, e in zip(values, errors, strict=True) if v.dtype != outputs[0].dtype):
             raise NoRule(f"{equation.primitive.name} by indices that the rounding decides")
         params = dict(equation.params)
-        if params.get("fill_value") is not None:
-            params["fill_value"] = 0
-        elif "fill_value" in params:
+        if "fill_value" in params:
             params["fill_value"] = 0
         results = equation.primitive.bind(*operands, **params)
         results = results if equation.primitive.multiple_results else [results]
         return [np.asarray(r, dtype=np.float64) for r in results]
 
+    def basic_rounding(self, exact, errors, output, ulps=0.5):
+        """Rounding of an addition or a product: none where the result is representable, as that of small whole numbers is."""
+        rounded = self.rounding(output, ulps)
+        if output.dtype.itemsize > 4:
+            return rounded
+        return np.where((errors[0] + errors[1] == 0) & (exact == wide(output)), 0.0, rounded)
+
     def rule_add(self, equation, values, errors, outputs):
-        return errors[0] + errors[1] + self.rounding(outputs[0])
+        sign = -1 if equation.primitive.name == "sub" else 1
+        exact = wide(values[0]) + sign * wide(values[1])
+        return errors[0] + errors[1] + self.basic_rounding(exact, errors, outputs[0])
 
     rule_sub = rule_add
     rule_add_any = rule_add
@@ -316,7 +346,9 @@ class Analysis:
         left, right = (np.abs(wide(v)) for v in values)
         # A complex product: sqrt 5 roundoffs (Brent, Percival and Zimmermann, 2007).
         complex_ = jax.dtypes.issubdtype(outputs[0].dtype, np.complexfloating)
-        return left * errors[1] + right * errors[0] + errors[0] * errors[1] + self.rounding(outputs[0], 1.12 if complex_ else 0.5)
+        return left * errors[1] + right * errors[0] + errors[0] * errors[1] + self.basic_rounding(
+            wide(values[0]) * wide(values[1]), errors, outputs[0], 1.12 if complex_ else 0.5
+        )
 
     def rule_square(self, equation, values, errors, outputs):
         x = np.abs(wide(values[0]))
@@ -531,20 +563,29 @@ class Analysis:
 
     def scattered(self, equation, values, errors, outputs):
         """scatter-add: the updates that meet in one element are summed in any order."""
-        if np.any(errors[1]):
+        if np.any(errors[1]) or not is_inexact(outputs[0]):
             raise NoRule("a scatter by indices that the rounding decides")
-        params = {k: v for k, v in equation.params.items()}
-        bind = lambda base, updates: np.asarray(
-            equation.primitive.bind(
-                jax.numpy.asarray(base, dtype=np.float64), values[1], jax.numpy.asarray(updates, dtype=np.float64), **params
-            )
-        )
+
+        def bind(base, updates):
+            base, updates = (jax.numpy.asarray(x, dtype=np.float64) for x in (base, updates))
+            options = {k: equation.params[k] for k in ("dimension_numbers", "indices_are_sorted", "unique_indices", "mode")}
+            return np.asarray(jax.lax.scatter_add(base, index(values[1]), updates, **options))
+
         meet = bind(np.zeros(values[0].shape), np.ones(values[2].shape))
         sizes = bind(np.abs(wide(values[0])) + errors[0], np.abs(wide(values[2])) + errors[2])
         u = roundoff(outputs[0].dtype, self.machine)
         return bind(errors[0], errors[2]) + meet * u / (1 - meet * u) * sizes + self.machine.f32_floor * meet
 
     rule_scatter_add = scattered
+
+    def rule_select_and_scatter_add(self, equation, values, errors, outputs):
+        if np.any(errors[1]):
+            raise NoRule("windows whose largest element the rounding decides")
+        terms = math.prod(equation.params["window_dimensions"])
+        operand = wide(values[1])
+        sizes = self.at(equation, np.abs(wide(values[0])) + errors[0], operand)
+        u = roundoff(outputs[0].dtype, self.machine)
+        return self.at(equation, errors[0], operand) + gamma(terms, u) * sizes + self.machine.f32_floor
 
     def rule_sort(self, equation, values, errors, outputs):
         axis, keys = equation.params["dimension"], equation.params["num_keys"]
@@ -574,10 +615,10 @@ class Analysis:
         return list(np.split(errors[0], cuts, axis=equation.params["axis"]))
 
 
-COMPARES = {"eq", "ne", "lt", "le", "gt", "ge"}
+COMPARES = {"eq", "ne", "lt", "le", "gt", "ge", "eq_to", "lt_to", "le_to"}
 MOVES = {
     "reshape", "transpose", "broadcast_in_dim", "slice", "dynamic_slice", "dynamic_update_slice", "gather", "concatenate", "pad",
-    "rev", "squeeze", "expand_dims", "copy", "copy_p", "scatter", "sharding_constraint", "tile", "device_put",
+    "rev", "squeeze", "expand_dims", "copy", "copy_p", "scatter", "sharding_constraint", "tile", "device_put", "stack",
 }  # fmt: skip
 
 
@@ -585,7 +626,8 @@ def bound(function, arguments, machine):
     """The error bound of each result of `function(*arguments)` on a machine, as f64 arrays, given that the arguments are exact."""
     closed = jax.make_jaxpr(function)(*arguments)
     values = jax.tree.leaves(arguments)
-    with jax.enable_x64(True), jax.default_device(jax.devices("cpu")[0]):
-        values = [jax.device_put(v, jax.devices("cpu")[0]) for v in values]
+    cpu = jax.devices("cpu")[0]
+    with jax.default_device(cpu):
+        values = [jax.device_put(v, cpu) for v in values]
         _, errors = Analysis(machine).jaxpr(closed, values, [np.zeros(np.shape(v)) for v in values])
     return errors
