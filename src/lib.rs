@@ -2,13 +2,14 @@
 //!
 //! Data flows one way: `suite` loads cases, `run` executes them in worker processes through `pjrt` and compares
 //! against `reference` with `compare`, `store` keeps the outcomes, `track` turns outcomes into verdicts, and `report`
-//! and `gate` read verdicts.
+//! and `gate` read verdicts. `virtual_tpu` compiles with the TPU compiler and, through the passes in `hlo`, executes on CPU.
 
 pub mod case;
 pub mod cli;
 pub mod compare;
 pub mod doctor;
 pub mod gate;
+pub mod hlo;
 mod line;
 pub mod outcome;
 pub mod pjrt;
@@ -22,3 +23,4 @@ pub mod target;
 pub mod tensor;
 mod text;
 pub mod track;
+pub mod virtual_tpu;

@@ -16,7 +16,8 @@ pub enum OutcomeKind {
     Fail,
     /// The plug-in answered with an error.
     Error,
-    /// The plug-in answered UNIMPLEMENTED, or lacks an entry that the case needs.
+    /// The plug-in answered UNIMPLEMENTED, or lacks an entry that the case needs; at stage `run` of a virtual TPU: the TPU
+    /// compiler's program holds a construct that has no meaning on a CPU.
     Unsupported,
     /// The worker process died.
     Crash,
@@ -53,8 +54,15 @@ pub enum Evidence {
 /// Times are wall-clock milliseconds; sizes are bytes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Metrics {
+    /// Of the target's own compiler: of a virtual TPU, the TPU compiler alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compile_ms: Option<f64>,
+    /// Of the passes that turn a virtual TPU's program into one for XLA CPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub passes_ms: Option<f64>,
+    /// Of XLA CPU, compiling what the passes made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_compile_ms: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_ms: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -65,6 +73,18 @@ pub struct Metrics {
     /// `flops`, `bytes accessed`, `optimal_seconds`, … as the plug-in reports them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub cost: BTreeMap<String, f64>,
+    /// The TPU compiler's own, where a target compiles with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub estimate: Option<Estimate>,
+    /// HBM of one device that the program takes while it runs, code included, as a TPU compiler lays it out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hbm: Option<i64>,
+    /// Of the TPU compiler's optimized program: how many instructions of each opcode, custom calls by target.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub instructions: BTreeMap<String, u64>,
+    /// What in the TPU compiler's program has no meaning on a CPU, for which the outcome is `unsupported` at stage `run`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_executable: Option<NotExecutable>,
     /// One per result of the program.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub comparisons: Vec<Comparison>,
@@ -72,6 +92,25 @@ pub struct Metrics {
     /// that the plug-in still does what it did.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub self_reference: bool,
+}
+
+/// How long the TPU compiler thinks that one execution takes. An estimate: nothing was measured, a loop's body counts once.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// Summed over the instructions that it gives cycles for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cycles: Option<u64>,
+    /// `optimal_seconds` of its cost analysis.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
+}
+
+/// A construct without a meaning on a CPU.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotExecutable {
+    pub construct: String,
+    /// The first instruction that has it.
+    pub instruction: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

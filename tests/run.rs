@@ -44,6 +44,7 @@ fn case(name: &str, misdeed: &str) -> Case {
         }],
         seed: 1,
         tolerances: vec![Tolerance::Exact],
+        unloadable: None,
     }
 }
 
@@ -62,6 +63,7 @@ fn target(plugin: &Path) -> PlannedTarget {
         name: None,
         sha256: String::new(),
         options: Vec::new(),
+        executor: None,
     }
 }
 

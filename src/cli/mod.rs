@@ -10,6 +10,7 @@ mod reference;
 mod report;
 mod run;
 mod store;
+mod suites;
 mod worker;
 
 use std::path::PathBuf;

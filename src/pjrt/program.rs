@@ -4,7 +4,7 @@ use pjrt_sys::PJRT_Program;
 use pjrt_sys::protos::xla;
 use prost::Message;
 
-use super::Value;
+use super::{Error, Result, Value};
 
 /// A program in one of the formats that plug-ins take or return.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -134,6 +134,44 @@ impl CompileOptions {
         self
     }
 
+    /// From a serialised `CompileOptionsProto`.
+    pub fn decode(bytes: &[u8]) -> Result<Self> {
+        let proto = xla::CompileOptionsProto::decode(bytes).map_err(|error| {
+            Error::Argument(format!(
+                "the compile options are no CompileOptionsProto: {error}"
+            ))
+        })?;
+        Ok(Self { proto })
+    }
+
+    pub fn proto(&self) -> &xla::CompileOptionsProto {
+        &self.proto
+    }
+
+    /// How many replicas and partitions there are, at least one of each.
+    pub fn devices_in_use(&self) -> (usize, usize) {
+        let count = |n: i64| usize::try_from(n).unwrap_or(1).max(1);
+        match &self.proto.executable_build_options {
+            Some(build) => (count(build.num_replicas), count(build.num_partitions)),
+            None => (1, 1),
+        }
+    }
+
+    /// The inverse of [`CompileOptions::devices`].
+    pub fn assigned_devices(&self) -> Option<Vec<Vec<i64>>> {
+        let build = self.proto.executable_build_options.as_ref()?;
+        let assignment = build.device_assignment.as_ref()?;
+        let replicas = usize::try_from(assignment.replica_count).ok()?;
+        let row = |replica: usize| {
+            assignment
+                .computation_devices
+                .iter()
+                .map(|column| column.replica_device_ids.get(replica).copied())
+                .collect::<Option<Vec<i64>>>()
+        };
+        (0..replicas).map(row).collect()
+    }
+
     /// Everything else.
     pub fn proto_mut(&mut self) -> &mut xla::CompileOptionsProto {
         &mut self.proto
@@ -178,11 +216,14 @@ mod tests {
             .partitions(1)
             .devices(&[vec![3], vec![1]]);
         let build = options.build_options();
-        let assignment = build.device_assignment.as_ref().unwrap();
+        let assignment = build.device_assignment.clone().unwrap();
         assert_eq!(
             (assignment.replica_count, assignment.computation_count),
             (2, 1)
         );
         assert_eq!(assignment.computation_devices[0].replica_device_ids, [3, 1]);
+        assert_eq!(options.assigned_devices().unwrap(), [[3], [1]]);
+        assert_eq!(options.devices_in_use(), (2, 1));
+        assert_eq!(CompileOptions::decode(&options.encode()).unwrap(), options);
     }
 }

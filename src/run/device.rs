@@ -5,19 +5,22 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use super::measure::{fits, measure, note_topology};
 use super::parse_error::parser_message;
 use super::protocol::Hello;
+use super::virtual_tpu::VirtualTpu;
 use crate::case::Case;
 use crate::compare::{CompareError, Comparison, Numerics, ReferenceTensor, compare};
 use crate::line::one_line;
 use crate::outcome::{Evidence, Metrics, Outcome, OutcomeKind, Stage};
 use crate::pjrt::{
-    Client, CompileOptions, Device as PjrtDevice, Error, ErrorCode, Executable, ExecuteOptions,
+    Client, CompileOptions, Device as PjrtDevice, Error, ErrorCode, ExecuteOptions,
     LoadedExecutable, Plugin, Program, Topology,
 };
 use crate::store::PluginRecord;
 use crate::target::Target;
 use crate::tensor::Tensor;
+use crate::virtual_tpu;
 
 /// An opened target.
 pub(super) struct Device {
@@ -34,14 +37,27 @@ enum Kind {
     Compiles {
         plugin: Plugin,
         topology: Topology,
+        memory_limit: Option<i64>,
     },
+    Virtual(Box<VirtualTpu>),
+}
+
+/// Why a target cannot be opened, for the user.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum OpenError {
+    #[error(transparent)]
+    Plugin(#[from] Error),
+    #[error(transparent)]
+    Compiler(#[from] virtual_tpu::Error),
+    #[error("the target {0} needs a plug-in to execute on, and none is given")]
+    NoExecutor(Target),
 }
 
 /// Where and how a case ended short of a pass.
 pub(super) struct Stop {
-    kind: OutcomeKind,
-    stage: Stage,
-    message: String,
+    pub(super) kind: OutcomeKind,
+    pub(super) stage: Stage,
+    pub(super) message: String,
     code: Option<String>,
 }
 
@@ -71,7 +87,7 @@ impl Stop {
     }
 
     /// Of a program that does not even parse, the message says where it was declared: the mistake may lie there.
-    fn compile(case: &Case, error: &Error) -> Self {
+    pub(super) fn compile(case: &Case, error: &Error) -> Self {
         let mut stop = Self::plugin(Stage::Compile, error);
         if parser_message(&stop.message).is_some() {
             stop.message = format!("{}: {}", case.origin, stop.message);
@@ -81,8 +97,8 @@ impl Stop {
 }
 
 impl Device {
-    /// Loads the plug-in and opens the target; errors are for the user, in one line.
-    pub(super) fn open(hello: &Hello) -> Result<(Self, PluginRecord), Error> {
+    /// Loads the plug-in and opens the target.
+    pub(super) fn open(hello: &Hello) -> Result<(Self, PluginRecord), OpenError> {
         let plugin = Plugin::load(&hello.plugin)?;
         let mut record = PluginRecord {
             target: hello.target.clone(),
@@ -96,17 +112,26 @@ impl Device {
                 .stablehlo_version()
                 .map(|[major, minor, patch]| format!("{major}.{minor}.{patch}")),
             devices: BTreeMap::new(),
+            memory_limit: None,
+            executor: None,
         };
         let kind = match &hello.target {
             Target::Aot { generation, slice } => {
                 let name = generation.topology(slice.as_deref());
                 let topology = plugin.create_topology(&name, &hello.options)?;
-                record.platform = topology.platform_name()?;
-                record.platform_version = topology.platform_version()?;
-                for device in topology.devices()? {
-                    *record.devices.entry(device.kind()?).or_default() += 1;
+                note_topology(&topology, *generation, &mut record)?;
+                Kind::Compiles {
+                    plugin,
+                    topology,
+                    memory_limit: record.memory_limit,
                 }
-                Kind::Compiles { plugin, topology }
+            }
+            Target::Virtual { generation, slice } => {
+                let no_executor = || OpenError::NoExecutor(hello.target.clone());
+                let executor = hello.executor.as_ref().ok_or_else(no_executor)?;
+                let slice = slice.as_deref();
+                let device = VirtualTpu::open(&plugin, *generation, slice, executor, &mut record)?;
+                Kind::Virtual(Box::new(device))
             }
             Target::Cpu | Target::Tpu | Target::Plugin(_) => {
                 let client = plugin.create_client(&hello.options)?;
@@ -120,7 +145,8 @@ impl Device {
                     return Err(Error::Malformed {
                         call: "PJRT_Client_AddressableDevices",
                         what: "no device".to_owned(),
-                    });
+                    }
+                    .into());
                 }
                 Kind::Runs {
                     device: devices.swap_remove(0),
@@ -148,20 +174,36 @@ impl Device {
         on_stage: &mut dyn FnMut(Stage),
     ) -> Outcome {
         let mut metrics = Metrics::default();
-        let ended = match &self.kind {
-            Kind::Compiles { plugin, topology } => {
-                aot_compile(plugin, topology, case, &mut metrics, on_stage).map(|()| Stage::Compile)
-            }
+        if let Some(reason) = &case.unloadable {
+            let stop = Stop::new(OutcomeKind::Error, Stage::Load, reason);
+            return self.outcome(case, Err(stop), metrics);
+        }
+        let results = match &self.kind {
+            Kind::Compiles {
+                plugin,
+                topology,
+                memory_limit,
+            } => aot_compile(plugin, topology, case, &mut metrics, on_stage)
+                .and_then(|()| fits(&metrics, *memory_limit))
+                .map(|()| None),
             Kind::Runs {
                 client,
                 device,
                 numerics,
-            } => run(client, device, case, &mut metrics, on_stage).and_then(|results| {
-                on_stage(Stage::Compare);
-                compare_all(case, &results, reference, numerics, &mut metrics)
-                    .map(|()| Stage::Compare)
-            }),
+            } => run(client, device, case, &mut metrics, on_stage)
+                .map(|results| Some((results, numerics))),
+            Kind::Virtual(device) => device
+                .run(case, &mut metrics, on_stage)
+                .map(|results| Some((results, &device.numerics))),
         };
+        let ended = results.and_then(|results| {
+            let Some((results, numerics)) = results else {
+                return Ok(Stage::Compile);
+            };
+            on_stage(Stage::Compare);
+            compare_all(case, &results, reference, numerics, &mut metrics)?;
+            Ok(Stage::Compare)
+        });
         self.outcome(case, ended, metrics)
     }
 
@@ -172,10 +214,10 @@ impl Device {
         on_stage: &mut dyn FnMut(Stage),
     ) -> Result<Vec<ReferenceTensor>, Box<Outcome>> {
         let computed = match &self.kind {
-            Kind::Compiles { .. } => Err(Stop::new(
+            Kind::Compiles { .. } | Kind::Virtual(_) => Err(Stop::new(
                 OutcomeKind::Unsupported,
                 Stage::Load,
-                "this target runs no programs",
+                "references are computed on a CPU",
             )),
             Kind::Runs { client, device, .. } => {
                 super::compute::reference(client, device, case, on_stage)
@@ -243,7 +285,11 @@ fn aot_compile(
         .compile(topology, &program, &CompileOptions::default())
         .map_err(|e| Stop::compile(case, &e))?;
     metrics.compile_ms = Some(milliseconds(start));
-    measure(&executable, metrics);
+    measure(
+        &executable,
+        executable.optimized_program().ok().as_ref(),
+        metrics,
+    );
     Ok(())
 }
 
@@ -308,18 +354,6 @@ pub(super) fn execute(
         what: format!("results for {} devices, not 1", results.len()),
     })?;
     results.iter().map(|buffer| buffer.to_host()).collect()
-}
-
-/// Size, memory and cost as far as the plug-in tells: none of them is what a case is about, so none can fail it.
-fn measure(executable: &Executable, metrics: &mut Metrics) {
-    metrics.code_size = executable.code_size().ok();
-    metrics.memory = executable.memory_stats().unwrap_or_default();
-    metrics.cost = executable
-        .cost_analysis()
-        .unwrap_or_default()
-        .into_iter()
-        .filter_map(|(name, value)| Some((name, value.as_f64().filter(|v| v.is_finite())?)))
-        .collect();
 }
 
 fn compare_all(
@@ -395,7 +429,7 @@ fn result_name(index: usize, results: usize) -> String {
     }
 }
 
-fn milliseconds(start: Instant) -> f64 {
+pub(super) fn milliseconds(start: Instant) -> f64 {
     // To the microsecond: more digits are noise, and make the journal longer.
     (start.elapsed().as_secs_f64() * 1e6).round() / 1e3
 }
