@@ -15,6 +15,9 @@ import time
 
 LAST_LINES = 12
 
+# Stands for no item: the worker opens the plug-in and says so.
+OPEN = "@open"
+
 
 class Worker:
     """A process that answers each line of its standard input, an item's name, with one JSON object on a pipe of its own:
@@ -114,9 +117,25 @@ def run(command, environment, names, timeout, first_timeout):
             worker.close()
 
 
-def serve(run_item):
+def cannot_open(command, environment, timeout):
+    """Why the client cannot open the plug-in at all, or None: one message instead of one a check."""
+    ((_, answer, _),) = run(command, environment, [OPEN], timeout, timeout)
+    return None if answer["outcome"] == "open" else answer["message"]
+
+
+def serve(open_plugin, run_item):
     """The worker's side: answers each name on standard input by `run_item(name)`, which returns what JSON can hold."""
+
+    def answer(name):
+        if name != OPEN:
+            return run_item(name)
+        try:
+            open_plugin()
+        except Exception as error:  # noqa: BLE001: whatever it is, it is why
+            return {"outcome": "error", "message": f"{type(error).__name__}: {error}"}
+        return {"outcome": "open"}
+
     with os.fdopen(int(sys.argv[-1]), "w") as answers:
         for line in sys.stdin:
-            answers.write(json.dumps(run_item(line.strip())) + "\n")
+            answers.write(json.dumps(answer(line.strip())) + "\n")
             answers.flush()

@@ -5,7 +5,8 @@
     .tpu-parity/clients/jax/bin/python ci/clients/jax_on_virtual_tpu.py [--only GLOB] [--json FILE]
 
 One line a check on standard output: `ok` or `FAIL`, and the largest error over its bound. Each check runs in a worker process: one
-that kills the worker is a failure of its own. Exit code: 0 all agree, 1 some do not, 2 wrong use.
+that kills the worker is a failure of its own. Exit code: 0 all agree, 1 some do not, 2 wrong use,
+3 JAX cannot open the plug-in.
 """
 
 import argparse
@@ -35,7 +36,7 @@ def serve():
             jax.clear_caches()
         return {"outcome": "ok" if over <= 1 else "fail", "error_over_bound": over, "message": "" if over <= 1 else "outside its bound"}
 
-    isolation.serve(run)
+    isolation.serve(lambda: jax.devices("tpu"), run)
 
 
 def names():
@@ -64,6 +65,9 @@ def main():
     # Without a TPU on the PCI bus JAX tries CPU alone, unless it is told. CPU is there for the references.
     environment["JAX_PLATFORMS"] = "tpu,cpu"
     command = [sys.executable, os.path.abspath(__file__), "--worker"]
+    if why := isolation.cannot_open(command, environment, arguments.timeout + 60):
+        print(f"error: JAX cannot open the plug-in: {why}", file=sys.stderr)
+        return 3
     results = []
     for name, answer, seconds in isolation.run(command, environment, chosen, arguments.timeout, arguments.timeout + 60):
         results.append({"name": name, "seconds": round(seconds, 3), **answer})

@@ -27,6 +27,12 @@ def start():
     return {name_of(op): op for op in op_db}
 
 
+def open_device():
+    start()
+    # The device opens with the first tensor.
+    torch.ones(1).to("tpu").cpu()
+
+
 def name_of(op):
     return op.name + ("." + op.variant_test_name if op.variant_test_name else "")
 

@@ -8,7 +8,7 @@ Two parts: operators of PyTorch's own table (every N-th, its first f32 sample, e
 shape, generate; at matmul precision "highest" and at "medium", TorchTPU's default). Each runs in a worker process: one that kills
 the worker is an outcome of its own.
 
-Exit code: 0 as expected, 1 not, 2 wrong use. Expected is that everything agrees, with two exceptions: an operator that TorchTPU
+Exit code: 0 as expected, 1 not, 2 wrong use, 3 TorchTPU cannot open the plug-in. Expected is that everything agrees, with two exceptions: an operator that TorchTPU
 says it does not implement is TorchTPU's own affair, and torch_known.toml lists what else is known not to agree, and why.
 """
 
@@ -35,7 +35,7 @@ def serve():
         part, _, rest = name.partition(":")
         return torch_checks.operator(rest) if part == "op" else torch_checks.model_step(rest)
 
-    isolation.serve(run)
+    isolation.serve(torch_checks.open_device, run)
 
 
 def names(every):
@@ -85,6 +85,9 @@ def main():
         parser.error("nothing has such a name")
     excused = known()
     command = [sys.executable, os.path.abspath(__file__), "--worker"]
+    if why := isolation.cannot_open(command, environment, arguments.timeout + 120):
+        print(f"error: TorchTPU cannot open the plug-in: {why}", file=sys.stderr)
+        return 3
     results, unexpected = [], 0
     # Loading torch, TorchTPU and PyTorch's table of operators takes its time.
     for name, answer, seconds in isolation.run(command, environment, chosen, arguments.timeout, arguments.timeout + 120):
