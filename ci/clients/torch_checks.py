@@ -121,7 +121,7 @@ def operator(name):
             for a, b in zip(tensors(in_f32), tensors(run(lambda t: t, seed)), strict=True)
         )
     except Exception as error:  # noqa: BLE001: whatever CPU raises, there is nothing to compare
-        return {"outcome": "skipped", "message": f"fails on CPU: {type(error).__name__}: {first_line(error)}"}
+        return {"outcome": "skipped", "message": f"fails on CPU: {type(error).__name__}: {words_of(error)}"}
     try:
         exact = run(double)
         if [t.shape for t in tensors(exact)] != [t.shape for t in tensors(in_f32)]:
@@ -133,8 +133,8 @@ def operator(name):
         actual = mapped(run(lambda t: t.to("tpu")), lambda t: t.detach().cpu())
     except Exception as error:  # noqa: BLE001: whatever is raised is the outcome
         if refused(error):
-            return {"outcome": "not implemented", "message": first_line(error)}
-        return {"outcome": "error", "message": f"{type(error).__name__}: {first_line(error)}"}
+            return {"outcome": "not implemented", "message": words_of(error)}
+        return {"outcome": "error", "message": f"{type(error).__name__}: {words_of(error)}"}
     seconds = round(time.monotonic() - begun, 3)
     if random or op.name.startswith(("empty", "new_empty")):
         same = [(t.shape, t.dtype) for t in tensors(actual)] == [(t.shape, t.dtype) for t in tensors(in_f32)]
@@ -146,8 +146,9 @@ def operator(name):
     return compare_all(actual, in_f32, exact) | {"tpu_seconds": seconds}
 
 
-def first_line(error):
-    return str(error).strip().split("\n")[0][:300]
+def words_of(error):
+    """The first two lines of a message: the first alone may only say whose message it is."""
+    return " ".join(str(error).strip().split("\n")[:2])[:600]
 
 
 # --- a small Llama ----------------------------------------------------------------------------------------------------
@@ -263,4 +264,4 @@ def model_step(name):
         return llama(precision).step(step)
     except Exception as error:  # noqa: BLE001: whatever is raised is the outcome
         outcome = "not implemented" if refused(error) else "error"
-        return {"outcome": outcome, "message": f"{type(error).__name__}: {first_line(error)}"}
+        return {"outcome": outcome, "message": f"{type(error).__name__}: {words_of(error)}"}
