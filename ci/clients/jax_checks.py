@@ -7,6 +7,7 @@ residual instead. Each returns the largest error over its bound.
 
 import dataclasses
 import functools
+import os
 import threading
 from typing import Callable
 
@@ -331,7 +332,8 @@ case("mlp", mlp, of(mlp_params(64, 128, 32), normal(16, 64)))
 case("grad_mlp", in_highest(jax.value_and_grad(loss)), of(mlp_params(16, 32, 8), normal(8, 16), normal(8, 8, seed=5)))
 case("grad_softmax_cross_entropy", in_highest(jax.grad(lambda w, x, y: -jnp.mean(jnp.sum(jax.nn.log_softmax(x @ w) * y, 1)))), of(normal(16, 10), normal(8, 16), np.eye(10, dtype=np.float32)[:8]))
 case("grad_conv", in_highest(jax.grad(lambda k, x: jnp.sum(jnp.tanh(conv(x, k))))), of(KERNEL[..., :4] * np.float32(0.1), IMAGE))
-case("grad_max_pool", jax.grad(lambda x: jnp.sum(lax.reduce_window(x, -jnp.inf, lax.max, (2, 2), (2, 2), "VALID") ** 2)), of(uniform(16, 16)))
+# The TPU compiler takes windows in the two minor-most dimensions for unimplemented, so they are in the outer ones, as in NHWC.
+case("grad_max_pool", jax.grad(lambda x: jnp.sum(lax.reduce_window(x, -jnp.inf, lax.max, (2, 2, 1, 1), (2, 2, 1, 1), "VALID") ** 2)), of(uniform(8, 8, 2, 4)))
 case("jacobians", lambda x: (jax.jacfwd(jnp.sin)(x), jax.jacrev(lambda v: v**3)(x)), of(uniform(6)))
 case("hessian", jax.hessian(lambda x: jnp.sum(jnp.exp(x) * x)), of(uniform(5)))
 case("jvp_vjp", lambda x, t: (jax.jvp(jnp.tanh, (x,), (t,)), jax.vjp(jnp.exp, x)[1](t)), of(UNIT, UNIT))
@@ -628,8 +630,6 @@ def expect(what, actual, expected):
 
 @check
 def devices_are_of_the_generation():
-    import os
-
     generation = os.environ["TPU_PARITY_GENERATION"].partition(":")[0].lower()
     expect("the default backend", jax.default_backend(), "tpu")
     for number, device in enumerate(jax.devices()):
@@ -648,8 +648,6 @@ def devices_are_of_the_generation():
 
 @check
 def devices_fill_the_slice():
-    import os
-
     places = [(*device.coords, device.core_on_chip) for device in jax.devices()]
     expect("the number of distinct places", len(set(places)), len(places))
     shape = os.environ["TPU_PARITY_GENERATION"].partition(":")[2]
