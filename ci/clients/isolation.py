@@ -131,7 +131,7 @@ def serve(open_plugin, run_item):
             return run_item(name)
         try:
             open_plugin()
-        except Exception as error:  # noqa: BLE001: whatever it is, it is why
+        except Exception as error:  # whatever it is, it is why
             return {"outcome": "error", "message": f"{type(error).__name__}: {error}"}
         return {"outcome": "open"}
 

@@ -11,6 +11,7 @@ that kills the worker is a failure of its own. Exit code: 0 all agree, 1 some do
 
 import argparse
 import fnmatch
+import importlib
 import json
 import os
 import pathlib
@@ -21,16 +22,24 @@ import isolation
 import plugin
 
 
+def load():
+    """Registers the checks, which importing them does."""
+    for module in ("jax_checks", "jax_decompositions", "jax_devices"):
+        importlib.import_module(module)
+
+
 def serve():
     import jax
-    import jax_checks
+    from jax_compare import CHECKS, Disagreement
+
+    load()
 
     def run(name):
         try:
-            over = jax_checks.CHECKS[name]()
-        except jax_checks.Disagreement as error:
+            over = CHECKS[name]()
+        except Disagreement as error:
             return {"outcome": "fail", "message": str(error)}
-        except Exception as error:  # noqa: BLE001: whatever a check raises is its outcome
+        except Exception as error:  # whatever a check raises is its outcome
             return {"outcome": "error", "message": f"{type(error).__name__}: {error}", "where": traceback.format_exc(limit=-3)}
         finally:
             jax.clear_caches()
@@ -42,9 +51,10 @@ def serve():
 def names():
     """The checks' names, without initialising JAX's backends."""
     os.environ["JAX_PLATFORMS"] = "cpu"
-    import jax_checks
+    from jax_compare import CHECKS
 
-    return list(jax_checks.CHECKS)
+    load()
+    return list(CHECKS)
 
 
 def main():

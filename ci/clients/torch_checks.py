@@ -120,18 +120,18 @@ def operator(name):
             for seed in (1, 2)
             for a, b in zip(tensors(in_f32), tensors(run(lambda t: t, seed)), strict=True)
         )
-    except Exception as error:  # noqa: BLE001: whatever CPU raises, there is nothing to compare
+    except Exception as error:  # whatever CPU raises, there is nothing to compare
         return {"outcome": "skipped", "message": f"fails on CPU: {type(error).__name__}: {words_of(error)}"}
     try:
         exact = run(double)
         if [t.shape for t in tensors(exact)] != [t.shape for t in tensors(in_f32)]:
             exact = None
-    except Exception:  # noqa: BLE001: an operator without f64 is compared with f32
+    except Exception:  # an operator without f64 is compared with f32
         exact = None
     begun = time.monotonic()
     try:
         actual = mapped(run(lambda t: t.to("tpu")), lambda t: t.detach().cpu())
-    except Exception as error:  # noqa: BLE001: whatever is raised is the outcome
+    except Exception as error:  # whatever is raised is the outcome
         if refused(error):
             return {"outcome": "not implemented", "message": words_of(error)}
         return {"outcome": "error", "message": f"{type(error).__name__}: {words_of(error)}"}
@@ -262,6 +262,6 @@ def model_step(name):
     precision, step = name.split("/")
     try:
         return llama(precision).step(step)
-    except Exception as error:  # noqa: BLE001: whatever is raised is the outcome
+    except Exception as error:  # whatever is raised is the outcome
         outcome = "not implemented" if refused(error) else "error"
         return {"outcome": outcome, "message": f"{type(error).__name__}: {words_of(error)}"}
