@@ -1,5 +1,6 @@
 //! The command line: one file a subcommand, each turning arguments into library calls and errors into words. No logic.
 
+mod compile_helper;
 mod diff;
 mod doctor;
 mod gate;
@@ -50,6 +51,8 @@ enum Command {
     List(list::Args),
     Run(run::Args),
     Store(store::Args),
+    #[command(hide = true)]
+    CompileHelper(compile_helper::Args),
     #[command(hide = true)]
     Worker(worker::Args),
 }
@@ -106,6 +109,7 @@ pub fn main() -> ExitCode {
         Command::List(args) => list::run(&args),
         Command::Run(args) => run::run(&cli.global, &args),
         Command::Store(args) => store::run(&cli.global, &args),
+        Command::CompileHelper(args) => compile_helper::run(&args),
         Command::Worker(args) => worker::run(&args),
     };
     match result {

@@ -4,6 +4,19 @@
 //! [`Compiler`] is the library call. What runs here has the TPU compiler's graph and the matrix unit's rounding; it says
 //! nothing of the hardware's code generation, timing or kernels.
 
+pub mod compile_log;
+
+mod artifact;
 mod compiler;
+mod facts;
+mod locate;
+mod pool;
+mod process;
+mod serve;
+mod settings;
+mod slice;
+mod topology;
+mod wire;
 
 pub use compiler::{Compiled, Compiler, CpuProgram, Error};
+pub use serve::serve;
