@@ -121,7 +121,7 @@ fn read(optimized: &Program) -> Result<xla::HloModuleProto, Error> {
 
 /// The client's choice of devices, flattened as the program is: device `r·P + p` runs replica r of partition p. Excess
 /// precision would let XLA CPU skip roundings that the TPU makes.
-fn cpu_options(options: &CompileOptions, replicas: usize) -> CompileOptions {
+pub(super) fn cpu_options(options: &CompileOptions, replicas: usize) -> CompileOptions {
     let given = options.proto();
     let mut cpu = CompileOptions::new()
         .replicas(replicas)

@@ -10,8 +10,10 @@ mod artifact;
 mod compiler;
 mod facts;
 mod locate;
+mod plugin;
 mod pool;
 mod process;
+mod record;
 mod serve;
 mod settings;
 mod slice;
@@ -19,4 +21,5 @@ mod topology;
 mod wire;
 
 pub use compiler::{Compiled, Compiler, CpuProgram, Error};
+pub use plugin::GetPjrtApi;
 pub use serve::serve;

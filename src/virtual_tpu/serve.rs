@@ -23,7 +23,6 @@ use crate::run::sys;
 
 /// `PJRT_Error_Code`s, which are absl's.
 pub mod code {
-    pub const UNKNOWN: u32 = 2;
     pub const INVALID_ARGUMENT: u32 = 3;
     pub const DEADLINE_EXCEEDED: u32 = 4;
     pub const FAILED_PRECONDITION: u32 = 9;
@@ -188,7 +187,7 @@ struct ForTpu {
 }
 
 /// A plug-in's own words and code, as if the client had called it.
-fn plugin_failure(error: pjrt::Error) -> Failure {
+pub fn plugin_failure(error: pjrt::Error) -> Failure {
     match error {
         pjrt::Error::Plugin { code, message, .. } => Failure::new(code.to_raw(), message),
         other => Failure::new(
