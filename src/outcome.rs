@@ -16,7 +16,8 @@ pub enum OutcomeKind {
     Fail,
     /// The plug-in answered with an error.
     Error,
-    /// The plug-in answered UNIMPLEMENTED, or lacks an entry that the case needs.
+    /// The plug-in answered UNIMPLEMENTED, or lacks an entry that the case needs; at stage `run` of a virtual TPU: the TPU
+    /// compiler's program holds a construct that has no meaning on a CPU.
     Unsupported,
     /// The worker process died.
     Crash,
@@ -53,8 +54,15 @@ pub enum Evidence {
 /// Times are wall-clock milliseconds; sizes are bytes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Metrics {
+    /// Of the target's own compiler: of a virtual TPU, the TPU compiler alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compile_ms: Option<f64>,
+    /// Of the passes that turn a virtual TPU's program into one for XLA CPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub passes_ms: Option<f64>,
+    /// Of XLA CPU, compiling what the passes made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_compile_ms: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_ms: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -63,14 +63,19 @@ pub enum Target {
         generation: Generation,
         slice: Option<String>,
     },
+    /// Compiled by libtpu for a generation and slice, its optimized HLO then executed on XLA CPU.
+    Virtual {
+        generation: Generation,
+        slice: Option<String>,
+    },
     /// Any PJRT plug-in: the name of a pinned one, or a path.
     Plugin(String),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "unknown target '{target}': {reason}; targets are cpu, tpu, aot-<gen>[:<slice>] with <gen> one of v4, v5e, v5p, v6e, 7x \
-     (aot-v6e, aot-v5e:2x4), and plugin:<path or name>"
+    "unknown target '{target}': {reason}; targets are cpu, tpu, aot-<gen>[:<slice>] and vtpu-<gen>[:<slice>] with <gen> one of \
+     v4, v5e, v5p, v6e, 7x (aot-v6e, vtpu-v5e:2x4), and plugin:<path or name>"
 )]
 pub struct TargetError {
     pub target: String,
@@ -81,7 +86,16 @@ impl Target {
     pub fn evidence(&self) -> Evidence {
         match self {
             Self::Cpu | Self::Tpu | Self::Plugin(_) => Evidence::Hardware,
+            Self::Virtual { .. } => Evidence::Virtual,
             Self::Aot { .. } => Evidence::Compile,
+        }
+    }
+
+    /// The TPU generation that the target stands for, where its name says so.
+    pub fn generation(&self) -> Option<Generation> {
+        match self {
+            Self::Aot { generation, .. } | Self::Virtual { generation, .. } => Some(*generation),
+            Self::Cpu | Self::Tpu | Self::Plugin(_) => None,
         }
     }
 }
@@ -109,46 +123,53 @@ impl FromStr for Target {
             return Ok(Self::Plugin(plugin.to_owned()));
         }
         if let Some(rest) = target.strip_prefix("aot-") {
-            let (name, slice) = match rest.split_once(':') {
-                Some((name, slice)) => (name, Some(slice)),
-                None => (rest, None),
-            };
-            let generation = Generation::ALL
-                .into_iter()
-                .find(|g| g.as_str() == name)
-                .ok_or_else(|| bad(&format!("there is no generation '{name}'")))?;
-            if let Some(slice) = slice {
-                let sizes: Vec<&str> = slice.split('x').collect();
-                let positive = |s: &&str| s.parse::<u32>().is_ok_and(|n| n > 0);
-                if sizes.len() != generation.dimensions() || !sizes.iter().all(positive) {
-                    return Err(bad(&format!(
-                        "a slice of {name} has {} positive sizes separated by 'x', not '{slice}'",
-                        generation.dimensions()
-                    )));
-                }
-            }
-            return Ok(Self::Aot {
-                generation,
-                slice: slice.map(str::to_owned),
-            });
+            let (generation, slice) = parse_slice(rest).map_err(|reason| bad(&reason))?;
+            return Ok(Self::Aot { generation, slice });
+        }
+        if let Some(rest) = target.strip_prefix("vtpu-") {
+            let (generation, slice) = parse_slice(rest).map_err(|reason| bad(&reason))?;
+            return Ok(Self::Virtual { generation, slice });
         }
         Err(bad("no such kind of target"))
     }
 }
 
+/// `<gen>[:<slice>]`, as it follows a target's prefix.
+fn parse_slice(text: &str) -> Result<(Generation, Option<String>), String> {
+    let (name, slice) = match text.split_once(':') {
+        Some((name, slice)) => (name, Some(slice)),
+        None => (text, None),
+    };
+    let generation = Generation::ALL
+        .into_iter()
+        .find(|g| g.as_str() == name)
+        .ok_or_else(|| format!("there is no generation '{name}'"))?;
+    if let Some(slice) = slice {
+        let sizes: Vec<&str> = slice.split('x').collect();
+        let positive = |s: &&str| s.parse::<u32>().is_ok_and(|n| n > 0);
+        if sizes.len() != generation.dimensions() || !sizes.iter().all(positive) {
+            return Err(format!(
+                "a slice of {name} has {} positive sizes separated by 'x', not '{slice}'",
+                generation.dimensions()
+            ));
+        }
+    }
+    Ok((generation, slice.map(str::to_owned)))
+}
+
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Cpu => f.write_str("cpu"),
-            Self::Tpu => f.write_str("tpu"),
-            Self::Aot { generation, slice } => {
-                write!(f, "aot-{}", generation.as_str())?;
-                match slice {
-                    Some(slice) => write!(f, ":{slice}"),
-                    None => Ok(()),
-                }
-            }
-            Self::Plugin(plugin) => write!(f, "plugin:{plugin}"),
+        let (prefix, generation, slice) = match self {
+            Self::Cpu => return f.write_str("cpu"),
+            Self::Tpu => return f.write_str("tpu"),
+            Self::Plugin(plugin) => return write!(f, "plugin:{plugin}"),
+            Self::Aot { generation, slice } => ("aot", generation, slice),
+            Self::Virtual { generation, slice } => ("vtpu", generation, slice),
+        };
+        write!(f, "{prefix}-{}", generation.as_str())?;
+        match slice {
+            Some(slice) => write!(f, ":{slice}"),
+            None => Ok(()),
         }
     }
 }
@@ -185,6 +206,9 @@ mod tests {
             "aot-7x",
             "aot-v6e:2x4",
             "aot-v5p:2x2x1",
+            "vtpu-v5e",
+            "vtpu-v6e:2x4",
+            "vtpu-7x:2x2x1",
             "plugin:xla-cpu-0.81",
             "plugin:/opt/x.so",
         ] {
@@ -202,10 +226,15 @@ mod tests {
             "aot-v6e:",
             "plugin:",
             "aot-",
+            "vtpu",
+            "vtpu-v9",
+            "vtpu-v6e:2x2x1",
         ] {
             let error = text.parse::<Target>().unwrap_err().to_string();
             assert!(
-                error.starts_with(&format!("unknown target '{text}'")) && error.contains("aot-v6e"),
+                error.starts_with(&format!("unknown target '{text}'"))
+                    && error.contains("aot-v6e")
+                    && error.contains("vtpu-v5e:2x4"),
                 "{error}"
             );
         }

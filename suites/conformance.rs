@@ -110,9 +110,8 @@ impl Bench {
     }
 
     fn start(&self) -> Result<Pool> {
-        let plugin = self.project.resolve(&self.target)?;
         let options = RunOptions::new(env!("CARGO_BIN_EXE_tpu-parity").into());
-        let target = PlannedTarget::new(self.target.clone(), plugin);
+        let target = PlannedTarget::resolve(&self.project, &self.target)?;
         Pool::start(target, options, &Interrupt::default())?.ok_or_else(|| anyhow!("interrupted"))
     }
 }

@@ -62,6 +62,7 @@ fn target(plugin: &Path) -> PlannedTarget {
         name: None,
         sha256: String::new(),
         options: Vec::new(),
+        executor: None,
     }
 }
 

@@ -15,7 +15,7 @@ use crate::run::{
     Fleet, Interrupt, Plan, PlannedTarget, Progress, RunError, RunOptions, Shard, Summary, execute,
     summary_table,
 };
-use crate::store::{Environment, Run, RunRecord, RunWriter, StoreError};
+use crate::store::{Environment, PluginRecord, Run, RunRecord, RunWriter, StoreError};
 use crate::suite;
 use crate::target::Target;
 use crate::track::{self, Judgement, VerdictKind};
@@ -43,7 +43,7 @@ pub struct Args {
     /// Globs over case ids to leave out
     #[arg(long, value_name = "GLOB", conflicts_with = "resume")]
     exclude: Vec<String>,
-    /// Where to run: cpu, tpu, aot-<gen>[:<slice>], plugin:<path or name>; may be given several times
+    /// Where to run: cpu, tpu, aot-<gen>[:<slice>], vtpu-<gen>[:<slice>], plugin:<path or name>; may be given several times
     #[arg(
         long = "target",
         short,
@@ -174,8 +174,8 @@ fn create(
         .pins()
         .iter()
         .filter(|pin| {
-            let used = |plugin: &PlannedTarget| plugin.name.as_deref() == Some(pin.name.as_str());
-            plan.targets.iter().any(used)
+            let mut used = plan.targets.iter().flat_map(PlannedTarget::pins);
+            used.any(|name| name == pin.name)
         })
         .map(|pin| (pin.name.clone(), pin.version.clone()))
         .collect();
@@ -210,9 +210,9 @@ fn resume(
     let targets = resolve(project, &record.targets)?;
     for target in &targets {
         let before = record.environment.plugin(&target.target);
-        if before.is_some_and(|plugin| plugin.sha256 != target.sha256) {
+        if before.is_some_and(|plugin| !is_same(plugin, target)) {
             return Err(Failure::Use(anyhow::anyhow!(
-                "the plug-in of target {} has changed since run {} began; start a new run",
+                "the plug-in of target {}, or its numerics, changed since run {} began; start a new run",
                 target.target,
                 record.id
             )));
@@ -235,6 +235,14 @@ fn resume(
         fleet,
         writer,
     }))
+}
+
+/// Whether the target would run now as it did then.
+fn is_same(before: &PluginRecord, target: &PlannedTarget) -> bool {
+    let then = before.executor.as_ref();
+    let now = target.executor.as_ref();
+    before.sha256 == target.sha256
+        && then.map(|e| (&e.sha256, e.numerics)) == now.map(|e| (&e.sha256, e.numerics))
 }
 
 /// BLAKE3 of all that is to be run: two runs of one hash run the same programs on the same inputs to the same tolerances.
@@ -284,11 +292,12 @@ fn parse_targets(texts: &[String]) -> Result<Vec<Target>, Failure> {
 
 fn resolve(project: &Project, targets: &[Target]) -> Result<Vec<PlannedTarget>, Failure> {
     let resolve_one = |target: &Target| {
-        let plugin = project.resolve(target).map_err(|error| match error {
-            ProjectError::UnknownPlugin { .. } => Failure::wrong_use(error),
+        PlannedTarget::resolve(project, target).map_err(|error| match error {
+            ProjectError::UnknownPlugin { .. } | ProjectError::Numerics(_) => {
+                Failure::wrong_use(error)
+            }
             _ => Failure::harness(error),
-        })?;
-        Ok(PlannedTarget::new(target.clone(), plugin))
+        })
     };
     targets.iter().map(resolve_one).collect()
 }

@@ -10,6 +10,7 @@ mod scan;
 
 use serde::{Deserialize, Serialize};
 
+use crate::hlo::MxuNumerics;
 use crate::target::is_tpu;
 use crate::tensor::{ElementType, Tensor};
 
@@ -102,6 +103,15 @@ impl Numerics {
         Self {
             matmul_bf16_passes: is_tpu(platform),
             flush_subnormals: true,
+        }
+    }
+
+    /// Of a virtual TPU. Its elementwise arithmetic is XLA CPU's, which executes it and sets flush-to-zero whatever the TPU's
+    /// compiler meant; its matrix products round their operands in the passes over the program, as asked for.
+    pub fn of_virtual(numerics: MxuNumerics) -> Self {
+        Self {
+            matmul_bf16_passes: numerics == MxuNumerics::Mxu,
+            ..Self::for_platform("cpu")
         }
     }
 }

@@ -7,8 +7,11 @@ pub mod ir;
 
 mod asynchronous;
 mod bitcast;
+mod collectives;
 mod fusion;
+mod groups;
 mod layout;
+mod offload;
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,6 +19,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::target::Generation;
+pub use groups::{decode, decode_with_config};
 use ir::{Module, ModuleProto};
 
 /// How matrix products round their operands.
@@ -93,9 +97,13 @@ impl Error {
 }
 
 /// The module with the same meaning for XLA CPU: R·P replicas of one partition, row-major parameters and results.
-pub fn to_cpu(module: ModuleProto, _options: &Options) -> Result<ModuleProto, Error> {
+pub fn to_cpu(module: ModuleProto, options: &Options) -> Result<ModuleProto, Error> {
     let mut module = Module::new(module);
+    // Gives what the SparseCore does the asynchronous form of everything else.
+    offload::run(&mut module)?;
     asynchronous::run(&mut module)?;
+    // Once no collective is split into a start and a done.
+    collectives::run(&mut module, options.replicas, options.partitions)?;
     // While layouts still say what lies where.
     bitcast::run(&mut module)?;
     fusion::run(&mut module)?;

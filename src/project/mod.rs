@@ -10,6 +10,7 @@ use std::{fs, io};
 
 pub use pins::Pin;
 
+use crate::hlo::{MxuNumerics, MxuNumericsError};
 use crate::pjrt::{self, Value};
 use crate::target::{Generation, Target};
 
@@ -50,10 +51,13 @@ pub enum ProjectError {
     #[error("ci/plugins.toml pins no plug-in '{name}', which the target '{target}' needs")]
     NotPinned { name: &'static str, target: String },
     #[error(
-        "the target 'tpu' needs a TPU and this machine has none; what works here is compiling for one: {}",
-        Generation::ALL.map(|generation| format!("aot-{}", generation.as_str())).join(", ")
+        "the target 'tpu' needs a TPU and this machine has none; what works here is compiling for one (aot-<gen>) and executing \
+         on CPU what that gives (vtpu-<gen>), for {}",
+        Generation::ALL.map(Generation::as_str).join(", ")
     )]
     NoTpu,
+    #[error("TPU_PARITY_NUMERICS: {0}")]
+    Numerics(#[from] MxuNumericsError),
 }
 
 /// The plug-in that a target runs on, checked.
@@ -71,7 +75,7 @@ pub struct ResolvedPlugin {
 
 /// The pinned plug-in that the `cpu` target and the references use.
 pub const CPU_PLUGIN: &str = "xla-cpu";
-/// The pinned plug-in that `tpu` and `aot-<gen>` use.
+/// The pinned plug-in that `tpu`, `aot-<gen>` and `vtpu-<gen>` use.
 pub const LIBTPU: &str = "libtpu";
 
 #[derive(Debug, Clone)]
@@ -182,14 +186,17 @@ impl Project {
     /// The plug-in of a target: found, and checked against its pin if it has one. Hashes are remembered by size and
     /// time, so that only the first check of a file reads it.
     ///
-    /// `TPU_PARITY_CPU_PLUGIN` and `TPU_PARITY_LIBTPU` name files to use in place of the pinned ones.
+    /// `TPU_PARITY_CPU_PLUGIN` and `TPU_PARITY_LIBTPU` name files to use in place of the pinned ones. A virtual TPU's is
+    /// libtpu, which compiles; what executes is [`Target::Cpu`]'s.
     pub fn resolve(&self, target: &Target) -> Result<ResolvedPlugin> {
         if *target == Target::Tpu && !pjrt::tpu_present() {
             return Err(ProjectError::NoTpu);
         }
         let (name, variable) = match target {
             Target::Cpu => (CPU_PLUGIN, "TPU_PARITY_CPU_PLUGIN"),
-            Target::Tpu | Target::Aot { .. } => (LIBTPU, "TPU_PARITY_LIBTPU"),
+            Target::Tpu | Target::Aot { .. } | Target::Virtual { .. } => {
+                (LIBTPU, "TPU_PARITY_LIBTPU")
+            }
             Target::Plugin(plugin) => return self.resolve_plugin(plugin),
         };
         if let Some(path) = std::env::var_os(variable).filter(|path| !path.is_empty()) {
@@ -201,6 +208,14 @@ impl Project {
                 name,
                 target: target.to_string(),
             }),
+        }
+    }
+
+    /// How a virtual TPU's matrix products round: `$TPU_PARITY_NUMERICS`, or `mxu`.
+    pub fn numerics(&self) -> Result<MxuNumerics> {
+        match std::env::var("TPU_PARITY_NUMERICS") {
+            Ok(text) if !text.is_empty() => Ok(text.parse()?),
+            _ => Ok(MxuNumerics::default()),
         }
     }
 
@@ -371,7 +386,10 @@ mod tests {
         let (_folder, project) = project(None);
         let error = project.resolve(&Target::Tpu).unwrap_err().to_string();
         assert!(error.contains("has none"), "{error}");
-        assert!(error.contains("aot-v6e"), "{error}");
+        assert!(
+            error.contains("aot-<gen>") && error.contains("v6e"),
+            "{error}"
+        );
     }
 
     #[test]

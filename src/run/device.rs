@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use super::parse_error::parser_message;
 use super::protocol::Hello;
+use super::virtual_tpu::VirtualTpu;
 use crate::case::Case;
 use crate::compare::{CompareError, Comparison, Numerics, ReferenceTensor, compare};
 use crate::line::one_line;
@@ -18,6 +19,7 @@ use crate::pjrt::{
 use crate::store::PluginRecord;
 use crate::target::Target;
 use crate::tensor::Tensor;
+use crate::virtual_tpu;
 
 /// An opened target.
 pub(super) struct Device {
@@ -35,13 +37,25 @@ enum Kind {
         plugin: Plugin,
         topology: Topology,
     },
+    Virtual(VirtualTpu),
+}
+
+/// Why a target cannot be opened, for the user.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum OpenError {
+    #[error(transparent)]
+    Plugin(#[from] Error),
+    #[error(transparent)]
+    Compiler(#[from] virtual_tpu::Error),
+    #[error("the target {0} needs a plug-in to execute on, and none is given")]
+    NoExecutor(Target),
 }
 
 /// Where and how a case ended short of a pass.
 pub(super) struct Stop {
-    kind: OutcomeKind,
+    pub(super) kind: OutcomeKind,
     stage: Stage,
-    message: String,
+    pub(super) message: String,
     code: Option<String>,
 }
 
@@ -71,7 +85,7 @@ impl Stop {
     }
 
     /// Of a program that does not even parse, the message says where it was declared: the mistake may lie there.
-    fn compile(case: &Case, error: &Error) -> Self {
+    pub(super) fn compile(case: &Case, error: &Error) -> Self {
         let mut stop = Self::plugin(Stage::Compile, error);
         if parser_message(&stop.message).is_some() {
             stop.message = format!("{}: {}", case.origin, stop.message);
@@ -81,8 +95,8 @@ impl Stop {
 }
 
 impl Device {
-    /// Loads the plug-in and opens the target; errors are for the user, in one line.
-    pub(super) fn open(hello: &Hello) -> Result<(Self, PluginRecord), Error> {
+    /// Loads the plug-in and opens the target.
+    pub(super) fn open(hello: &Hello) -> Result<(Self, PluginRecord), OpenError> {
         let plugin = Plugin::load(&hello.plugin)?;
         let mut record = PluginRecord {
             target: hello.target.clone(),
@@ -96,6 +110,7 @@ impl Device {
                 .stablehlo_version()
                 .map(|[major, minor, patch]| format!("{major}.{minor}.{patch}")),
             devices: BTreeMap::new(),
+            executor: None,
         };
         let kind = match &hello.target {
             Target::Aot { generation, slice } => {
@@ -107,6 +122,13 @@ impl Device {
                     *record.devices.entry(device.kind()?).or_default() += 1;
                 }
                 Kind::Compiles { plugin, topology }
+            }
+            Target::Virtual { generation, slice } => {
+                let no_executor = || OpenError::NoExecutor(hello.target.clone());
+                let executor = hello.executor.as_ref().ok_or_else(no_executor)?;
+                let slice = slice.as_deref();
+                let device = VirtualTpu::open(&plugin, *generation, slice, executor, &mut record)?;
+                Kind::Virtual(device)
             }
             Target::Cpu | Target::Tpu | Target::Plugin(_) => {
                 let client = plugin.create_client(&hello.options)?;
@@ -120,7 +142,8 @@ impl Device {
                     return Err(Error::Malformed {
                         call: "PJRT_Client_AddressableDevices",
                         what: "no device".to_owned(),
-                    });
+                    }
+                    .into());
                 }
                 Kind::Runs {
                     device: devices.swap_remove(0),
@@ -148,20 +171,28 @@ impl Device {
         on_stage: &mut dyn FnMut(Stage),
     ) -> Outcome {
         let mut metrics = Metrics::default();
-        let ended = match &self.kind {
+        let results = match &self.kind {
             Kind::Compiles { plugin, topology } => {
-                aot_compile(plugin, topology, case, &mut metrics, on_stage).map(|()| Stage::Compile)
+                aot_compile(plugin, topology, case, &mut metrics, on_stage).map(|()| None)
             }
             Kind::Runs {
                 client,
                 device,
                 numerics,
-            } => run(client, device, case, &mut metrics, on_stage).and_then(|results| {
-                on_stage(Stage::Compare);
-                compare_all(case, &results, reference, numerics, &mut metrics)
-                    .map(|()| Stage::Compare)
-            }),
+            } => run(client, device, case, &mut metrics, on_stage)
+                .map(|results| Some((results, numerics))),
+            Kind::Virtual(device) => device
+                .run(case, &mut metrics, on_stage)
+                .map(|results| Some((results, &device.numerics))),
         };
+        let ended = results.and_then(|results| {
+            let Some((results, numerics)) = results else {
+                return Ok(Stage::Compile);
+            };
+            on_stage(Stage::Compare);
+            compare_all(case, &results, reference, numerics, &mut metrics)?;
+            Ok(Stage::Compare)
+        });
         self.outcome(case, ended, metrics)
     }
 
@@ -172,10 +203,10 @@ impl Device {
         on_stage: &mut dyn FnMut(Stage),
     ) -> Result<Vec<ReferenceTensor>, Box<Outcome>> {
         let computed = match &self.kind {
-            Kind::Compiles { .. } => Err(Stop::new(
+            Kind::Compiles { .. } | Kind::Virtual(_) => Err(Stop::new(
                 OutcomeKind::Unsupported,
                 Stage::Load,
-                "this target runs no programs",
+                "references are computed on a CPU",
             )),
             Kind::Runs { client, device, .. } => {
                 super::compute::reference(client, device, case, on_stage)
@@ -311,7 +342,7 @@ pub(super) fn execute(
 }
 
 /// Size, memory and cost as far as the plug-in tells: none of them is what a case is about, so none can fail it.
-fn measure(executable: &Executable, metrics: &mut Metrics) {
+pub(super) fn measure(executable: &Executable, metrics: &mut Metrics) {
     metrics.code_size = executable.code_size().ok();
     metrics.memory = executable.memory_stats().unwrap_or_default();
     metrics.cost = executable
@@ -395,7 +426,7 @@ fn result_name(index: usize, results: usize) -> String {
     }
 }
 
-fn milliseconds(start: Instant) -> f64 {
+pub(super) fn milliseconds(start: Instant) -> f64 {
     // To the microsecond: more digits are noise, and make the journal longer.
     (start.elapsed().as_secs_f64() * 1e6).round() / 1e3
 }

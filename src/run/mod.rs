@@ -19,12 +19,13 @@ pub(crate) mod stderr;
 mod summary;
 mod supervisor;
 pub(crate) mod sys;
+mod virtual_tpu;
 pub mod worker;
 
 pub use error::RunError;
 pub use interrupt::Interrupt;
 pub use parse_error::parser_message;
-pub use plan::{Plan, PlannedTarget, Shard, ShardError};
+pub use plan::{Executor, Plan, PlannedTarget, Shard, ShardError};
 pub use pool::{Computed, Pool, Reference, RunOptions};
 pub(crate) use process::signal_name;
 pub use progress::Progress;

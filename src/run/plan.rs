@@ -5,10 +5,13 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 use crate::case::{Case, CaseId};
+use crate::hlo::MxuNumerics;
 use crate::outcome::Evidence;
 use crate::pjrt::NamedValue;
-use crate::project::ResolvedPlugin;
+use crate::project::{Project, ProjectError, ResolvedPlugin};
 use crate::target::Target;
 
 /// A target with the plug-in that serves it, checked and ready to be loaded.
@@ -21,6 +24,18 @@ pub struct PlannedTarget {
     pub sha256: String,
     /// Options for the client or the topology.
     pub options: Vec<NamedValue>,
+    /// What executes, where it is not the plug-in itself: of a virtual TPU.
+    pub executor: Option<Executor>,
+}
+
+/// What executes the programs that a virtual TPU's compiler returns, and how their matrix products are to round.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Executor {
+    /// An XLA CPU plug-in, checked.
+    pub plugin: PathBuf,
+    pub name: Option<String>,
+    pub sha256: String,
+    pub numerics: MxuNumerics,
 }
 
 impl PlannedTarget {
@@ -32,7 +47,33 @@ impl PlannedTarget {
             name: plugin.name,
             sha256: plugin.sha256,
             options: plugin.options.into_iter().map(option).collect(),
+            executor: None,
         }
+    }
+
+    /// Finds and checks the plug-in, or the two plug-ins, that the target needs.
+    pub fn resolve(project: &Project, target: &Target) -> Result<Self, ProjectError> {
+        let mut planned = Self::new(target.clone(), project.resolve(target)?);
+        if let Target::Virtual { .. } = target {
+            let cpu = project.resolve(&Target::Cpu)?;
+            planned.executor = Some(Executor {
+                plugin: cpu.path,
+                name: cpu.name,
+                sha256: cpu.sha256,
+                numerics: project.numerics()?,
+            });
+        }
+        Ok(planned)
+    }
+
+    /// Names of the pins behind the target.
+    pub fn pins(&self) -> impl Iterator<Item = &str> {
+        let executor = self.executor.as_ref();
+        let names = [
+            self.name.as_deref(),
+            executor.and_then(|e| e.name.as_deref()),
+        ];
+        names.into_iter().flatten()
     }
 }
 

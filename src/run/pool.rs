@@ -10,7 +10,7 @@ use super::protocol::{Job, Request, send};
 use super::{Interrupt, PlannedTarget, Result, RunError};
 use crate::case::Case;
 use crate::compare::ReferenceTensor;
-use crate::outcome::{Outcome, OutcomeKind, Stage};
+use crate::outcome::{Evidence, Outcome, OutcomeKind, Stage};
 use crate::store::PluginRecord;
 use crate::target::is_tpu;
 
@@ -107,9 +107,10 @@ impl Pool {
         runs_programs(&self.target.target)
     }
 
-    /// Whether its devices belong to one process at a time, as a TPU's chips do, by whatever name the target goes.
+    /// Whether its devices belong to one process at a time, as a TPU's chips do, by whatever name the target goes. A
+    /// virtual TPU's do not: any number of them fit on a machine.
     pub(super) fn is_exclusive(&self) -> bool {
-        runs_programs(&self.target.target) && is_tpu(&self.record.platform)
+        self.target.target.evidence() == Evidence::Hardware && is_tpu(&self.record.platform)
     }
 
     /// Ends the idle workers.

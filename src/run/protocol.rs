@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::Executor;
 use crate::case::Case;
 use crate::compare::ReferenceTensor;
 use crate::outcome::{Outcome, Stage};
@@ -33,6 +34,7 @@ pub(super) struct Hello {
     pub name: Option<String>,
     pub sha256: String,
     pub options: Vec<NamedValue>,
+    pub executor: Option<Executor>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 pub use error::StoreError;
 pub use journal::Journal;
-pub use record::{Environment, PluginRecord, RUN_SCHEMA, RunRecord};
+pub use record::{Environment, ExecutorRecord, PluginRecord, RUN_SCHEMA, RunRecord};
 pub use run::{Run, RunDir};
 pub use seal::RunWriter;
 

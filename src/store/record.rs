@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{Result, RunDir, StoreError, seal};
+use crate::hlo::MxuNumerics;
 use crate::target::Target;
 
 pub(super) const FILE: &str = "run.json";
@@ -77,6 +78,23 @@ pub struct PluginRecord {
     /// How many devices of each kind.
     #[serde(default)]
     pub devices: BTreeMap<String, usize>,
+    /// What executes in its place: of a virtual TPU, whose plug-in compiles.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub executor: Option<ExecutorRecord>,
+}
+
+/// The XLA CPU plug-in that executes what a virtual TPU's compiler returns.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ExecutorRecord {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    pub path: PathBuf,
+    pub sha256: String,
+    pub api_version: (i32, i32),
+    pub platform: String,
+    pub platform_version: String,
+    /// How matrix products round their operands.
+    pub numerics: MxuNumerics,
 }
 
 impl RunRecord {

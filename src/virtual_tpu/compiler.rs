@@ -107,16 +107,12 @@ impl Compiler {
 }
 
 fn read(optimized: &Program) -> Result<xla::HloModuleProto, Error> {
-    let unreadable = |what: String| Error::Unreadable(what);
-    match optimized.format.as_str() {
-        "hlo_with_config" => xla::HloModuleProtoWithConfig::decode(&optimized.code[..])
-            .map_err(|error| unreadable(error.to_string()))?
-            .hlo_module
-            .ok_or_else(|| unreadable("no module".to_owned())),
-        "hlo" => xla::HloModuleProto::decode(&optimized.code[..])
-            .map_err(|error| unreadable(error.to_string())),
-        other => Err(unreadable(format!("its format is '{other}'"))),
-    }
+    let module = match optimized.format.as_str() {
+        "hlo_with_config" => hlo::decode_with_config(&optimized.code),
+        "hlo" => hlo::decode(&optimized.code),
+        other => return Err(Error::Unreadable(format!("its format is '{other}'"))),
+    };
+    module.map_err(|error| Error::Unreadable(error.to_string()))
 }
 
 /// The client's choice of devices, flattened as the program is: device `r·P + p` runs replica r of partition p. Excess

@@ -1,0 +1,129 @@
+//! One case on a virtual TPU: compiled by libtpu, turned into a program for XLA CPU, and executed there.
+//!
+//! Stage `compile` is libtpu's alone, as on an `aot-<gen>` target. What happens to its program afterwards belongs to stage
+//! `run`: a construct without a meaning on CPU is `unsupported` there, and what our passes get wrong an `error`.
+
+use std::time::{Duration, Instant};
+
+use super::Executor;
+use super::device::{Stop, execute, generate_inputs, measure, milliseconds};
+use crate::case::Case;
+use crate::compare::Numerics;
+use crate::hlo;
+use crate::outcome::{Metrics, OutcomeKind, Stage};
+use crate::pjrt::{
+    Client, CompileOptions, Device as PjrtDevice, Error, LoadedExecutable, NamedValue, Plugin,
+    Program,
+};
+use crate::store::{ExecutorRecord, PluginRecord};
+use crate::target::Generation;
+use crate::tensor::Tensor;
+use crate::virtual_tpu::{self, Compiler, CpuProgram};
+
+/// Both halves of a virtual TPU, opened.
+pub(super) struct VirtualTpu {
+    compiler: Compiler,
+    client: Client,
+    device: PjrtDevice,
+    pub(super) numerics: Numerics,
+}
+
+impl VirtualTpu {
+    /// Opens the TPU compiler for the slice, and an XLA CPU client with a device for each of the slice's.
+    pub(super) fn open(
+        libtpu: &Plugin,
+        generation: Generation,
+        slice: Option<&str>,
+        executor: &Executor,
+        record: &mut PluginRecord,
+    ) -> Result<Self, virtual_tpu::Error> {
+        let compiler = Compiler::open(libtpu, generation, slice, executor.numerics)?;
+        let topology = compiler.topology();
+        record.platform = topology.platform_name()?;
+        record.platform_version = topology.platform_version()?;
+        let mut count = 0i64;
+        for device in topology.devices()? {
+            *record.devices.entry(device.kind()?).or_default() += 1;
+            count += 1;
+        }
+        let cpu = Plugin::load(&executor.plugin)?;
+        let client = cpu.create_client(&[NamedValue::new("cpu_device_count", count)])?;
+        let device = client.addressable_devices()?.into_iter().next();
+        let device = device.ok_or(Error::Malformed {
+            call: "PJRT_Client_AddressableDevices",
+            what: "no device".to_owned(),
+        })?;
+        record.executor = Some(ExecutorRecord {
+            name: executor.name.clone(),
+            path: executor.plugin.clone(),
+            sha256: executor.sha256.clone(),
+            api_version: cpu.api_version(),
+            platform: client.platform_name()?,
+            platform_version: crate::line::one_line(&client.platform_version()?),
+            numerics: executor.numerics,
+        });
+        Ok(Self {
+            compiler,
+            client,
+            device,
+            numerics: Numerics::of_virtual(executor.numerics),
+        })
+    }
+
+    /// Compiles and executes; `metrics` keeps what the compile measured whatever comes of the rest.
+    pub(super) fn run(
+        &self,
+        case: &Case,
+        metrics: &mut Metrics,
+        on_stage: &mut dyn FnMut(Stage),
+    ) -> Result<Vec<Tensor>, Stop> {
+        on_stage(Stage::Compile);
+        let inputs = generate_inputs(case)?;
+        let program = Program::mlir(&case.program);
+        let compiled = self
+            .compiler
+            .compile(&program, &CompileOptions::default())
+            .map_err(|error| match error {
+                virtual_tpu::Error::Plugin(error) => Stop::compile(case, &error),
+                error => Stop::new(OutcomeKind::Error, Stage::Compile, error),
+            })?;
+        metrics.compile_ms = Some(rounded(compiled.libtpu_time));
+        metrics.passes_ms = Some(rounded(compiled.passes_time));
+        measure(&compiled.executable, metrics);
+        on_stage(Stage::Run);
+        let cpu = compiled.cpu.map_err(|error| {
+            let kind = match error {
+                hlo::Error::NotExecutable { .. } => OutcomeKind::Unsupported,
+                hlo::Error::Malformed { .. } => OutcomeKind::Error,
+            };
+            Stop::new(kind, Stage::Run, error)
+        })?;
+        let start = Instant::now();
+        let executable = self.compile_for_cpu(&cpu)?;
+        metrics.cpu_compile_ms = Some(milliseconds(start));
+        let start = Instant::now();
+        let results = execute(&self.client, &self.device, &executable, &inputs)
+            .map_err(|e| Stop::plugin(Stage::Run, &e))?;
+        metrics.run_ms = Some(milliseconds(start));
+        Ok(results)
+    }
+
+    /// A refusal, of whatever kind, is the passes' fault: what they let through is to be executable.
+    fn compile_for_cpu(&self, cpu: &CpuProgram) -> Result<LoadedExecutable, Stop> {
+        self.client
+            .compile(&cpu.program, &cpu.options)
+            .map_err(|error| {
+                let mut stop = Stop::plugin(Stage::Run, &error);
+                stop.kind = OutcomeKind::Error;
+                stop.message = format!(
+                    "XLA CPU refuses the program that the passes made of the TPU compiler's: {}",
+                    stop.message
+                );
+                stop
+            })
+    }
+}
+
+fn rounded(duration: Duration) -> f64 {
+    (duration.as_secs_f64() * 1e6).round() / 1e3
+}
