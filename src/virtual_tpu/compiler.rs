@@ -8,7 +8,7 @@ use pjrt_sys::protos::xla;
 use prost::Message;
 
 use crate::hlo::{self, MxuNumerics};
-use crate::pjrt::{self, CompileOptions, Executable, Plugin, Program, Topology};
+use crate::pjrt::{self, CompileOptions, Executable, NamedValue, Plugin, Program, Topology};
 use crate::target::Generation;
 
 /// The TPU compiler for one slice.
@@ -55,8 +55,11 @@ impl Compiler {
         slice: Option<&str>,
         numerics: MxuNumerics,
     ) -> Result<Self, Error> {
+        let name = generation.topology(slice);
+        // One process has all of the slice: libtpu would spread a slice of more than four chips over several hosts.
+        let bounds = NamedValue::new("chips_per_host_bounds", chips_per_host(&name));
         Ok(Self {
-            topology: libtpu.create_topology(&generation.topology(slice), &[])?,
+            topology: libtpu.create_topology(&name, &[bounds])?,
             generation,
             numerics,
         })
@@ -104,6 +107,13 @@ impl Compiler {
             options: cpu_options(options, replicas * partitions),
         })
     }
+}
+
+/// The shape of the slice that a topology's name ends with, in three dimensions.
+fn chips_per_host(topology: &str) -> Vec<i64> {
+    let shape = topology.rsplit(':').next().unwrap_or_default();
+    let sizes = shape.split('x').map(|size| size.parse().unwrap_or(1));
+    sizes.chain(std::iter::repeat(1)).take(3).collect()
 }
 
 fn read(optimized: &Program) -> Result<xla::HloModuleProto, Error> {
