@@ -198,7 +198,11 @@ impl CompileLog {
 impl Function {
     fn add(&mut self, inputs: &[String], milliseconds: f64) {
         self.total_ms += milliseconds;
-        match self.shapes.iter_mut().find(|shapes| shapes.inputs == inputs) {
+        match self
+            .shapes
+            .iter_mut()
+            .find(|shapes| shapes.inputs == inputs)
+        {
             Some(shapes) => {
                 shapes.compilations += 1;
                 shapes.total_ms += milliseconds;
@@ -263,7 +267,10 @@ mod tests {
         let [f] = &recompiles[..] else {
             panic!("{recompiles:?}")
         };
-        assert_eq!((f.function.as_str(), f.caller.as_deref()), ("jit_f", Some("a.py:1")));
+        assert_eq!(
+            (f.function.as_str(), f.caller.as_deref()),
+            ("jit_f", Some("a.py:1"))
+        );
         assert_eq!((f.compilations(), f.recompiles(), f.total_ms), (3, 1, 35.0));
         assert_eq!(f.shapes[0].inputs, ["f32[8]"]);
         assert_eq!((f.shapes[0].compilations, f.shapes[0].total_ms), (2, 15.0));

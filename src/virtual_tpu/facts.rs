@@ -93,8 +93,8 @@ fn inputs(module: &xla::HloModuleProto) -> Vec<String> {
 
 /// As HLO text writes it, without layout: `f32[8,128]`, `(s32[], pred[4])`.
 fn shape(shape: &xla::ShapeProto) -> String {
-    let element_type = xla::PrimitiveType::try_from(shape.element_type)
-        .unwrap_or(xla::PrimitiveType::Invalid);
+    let element_type =
+        xla::PrimitiveType::try_from(shape.element_type).unwrap_or(xla::PrimitiveType::Invalid);
     if element_type == xla::PrimitiveType::Tuple {
         let parts: Vec<String> = shape.tuple_shapes.iter().map(self::shape).collect();
         return format!("({})", parts.join(", "));
@@ -230,12 +230,14 @@ mod tests {
             file_names: vec!["layer.py".to_owned(), "train.py".to_owned()],
             function_names: vec!["f".to_owned()],
             file_locations: [(1, 3), (2, 40)]
-                .map(|(file_name_id, line)| xla::stack_frame_index_proto::FileLocation {
-                    file_name_id,
-                    function_name_id: 1,
-                    line,
-                    column: 0,
-                })
+                .map(
+                    |(file_name_id, line)| xla::stack_frame_index_proto::FileLocation {
+                        file_name_id,
+                        function_name_id: 1,
+                        line,
+                        column: 0,
+                    },
+                )
                 .to_vec(),
             stack_frames: [(1, 2), (2, 0)]
                 .map(|(file_location_id, parent_frame_id)| {

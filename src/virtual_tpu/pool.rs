@@ -104,9 +104,12 @@ impl Pool {
             let process = self.take()?;
             self.put_back(process);
         }
-        self.facts
-            .get()
-            .ok_or_else(|| Failure::new(code::INTERNAL, "the compile helper did not introduce itself"))
+        self.facts.get().ok_or_else(|| {
+            Failure::new(
+                code::INTERNAL,
+                "the compile helper did not introduce itself",
+            )
+        })
     }
 
     /// The devices of a slice, in libtpu's words.
@@ -153,7 +156,8 @@ impl Pool {
                 // It was dead before it took the program up.
                 None if again => again = false,
                 None => {
-                    let failure = Failure::new(code::INTERNAL, "compile helpers die while they are idle");
+                    let failure =
+                        Failure::new(code::INTERNAL, "compile helpers die while they are idle");
                     return Answer {
                         facts: None,
                         artifact: Err(failure.into()),
@@ -262,7 +266,10 @@ impl Pool {
         let mut process = Process::spawn(program).map_err(|error| {
             Failure::new(
                 code::FAILED_PRECONDITION,
-                format!("cannot start the compile helper {}: {error}", program.display()),
+                format!(
+                    "cannot start the compile helper {}: {error}",
+                    program.display()
+                ),
             )
         })?;
         let hello = Request::Hello {
@@ -303,5 +310,8 @@ fn unexpected(doing: &str, next: Next) -> Failure {
         Next::Dead(how) => how,
         Next::TimedOut => format!("did not answer within {} s", START_TIMEOUT.as_secs()),
     };
-    Failure::new(code::INTERNAL, format!("{doing}, the compile helper {what}"))
+    Failure::new(
+        code::INTERNAL,
+        format!("{doing}, the compile helper {what}"),
+    )
 }

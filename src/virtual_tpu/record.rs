@@ -104,7 +104,10 @@ mod tests {
         assert_eq!((record.replicas, record.partitions), (2, 1));
         assert_eq!(record.outcome, LogOutcome::Compiled);
         assert_eq!((record.total_ms, record.libtpu_ms), (7.0, Some(500.0)));
-        assert_eq!((record.passes_ms, record.cpu_ms), (Some(250.0), Some(125.0)));
+        assert_eq!(
+            (record.passes_ms, record.cpu_ms),
+            (Some(250.0), Some(125.0))
+        );
         assert_eq!(record.flops, Some(8.0));
         let seconds = f64::from(1e-6f32);
         let estimate = Estimate {
@@ -125,7 +128,10 @@ mod tests {
         assert_eq!(crash.outcome, LogOutcome::Crash);
         assert!(crash.message.unwrap().contains("Check failed: x"));
         let mut failure = Failure::new(12, "cannot run tpu_custom_call");
-        assert_eq!(record_of(&failure.clone().into()).outcome, LogOutcome::Error);
+        assert_eq!(
+            record_of(&failure.clone().into()).outcome,
+            LogOutcome::Error
+        );
         failure.construct = Some("tpu_custom_call".to_owned());
         let not_executable = record_of(&failure.into());
         assert_eq!(not_executable.outcome, LogOutcome::NotExecutable);

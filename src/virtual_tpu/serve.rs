@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter};
-use std::path::Path;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::time::Instant;
 
 use super::artifact::{Artifact, Facts};
@@ -42,13 +42,18 @@ pub fn serve(parent: u32) -> io::Result<()> {
     let mut helper = None;
     while let Some((request, body)) = receive::<Request>(&mut input)? {
         let answer = match (request, &mut helper) {
-            (Request::Hello { libtpu, cpu, cpu_sha256 }, helper) => {
-                Helper::load(&libtpu, &cpu, cpu_sha256).map(|loaded| {
-                    let facts = loaded.facts();
-                    *helper = Some(loaded);
-                    (Response::Ready(facts), Vec::new())
-                })
-            }
+            (
+                Request::Hello {
+                    libtpu,
+                    cpu,
+                    cpu_sha256,
+                },
+                helper,
+            ) => Helper::load(&libtpu, &cpu, cpu_sha256).map(|loaded| {
+                let facts = loaded.facts();
+                *helper = Some(loaded);
+                (Response::Ready(facts), Vec::new())
+            }),
             (Request::Describe { slice }, Some(helper)) => helper
                 .describe(&slice)
                 .map(|facts| (Response::Described(facts), Vec::new())),
@@ -135,7 +140,11 @@ impl Helper {
             Ok(Err(failure)) => return Ok(Err(failure)),
             Err(panic) => return Ok(Err(panicked(&*panic))),
         };
-        let ForTpu { mut facts, optimized, program } = compiled;
+        let ForTpu {
+            mut facts,
+            optimized,
+            program,
+        } = compiled;
         send(output, &Response::Evidence(Box::new(facts.clone())), &[])?;
         let program = match program {
             Ok(program) => program,
@@ -151,7 +160,11 @@ impl Helper {
         });
         facts.cpu_seconds = Some(start.elapsed().as_secs_f64());
         Ok(cpu.and_then(|cpu| {
-            let artifact = Artifact { facts, optimized, cpu };
+            let artifact = Artifact {
+                facts,
+                optimized,
+                cpu,
+            };
             artifact
                 .encode(&self.cpu_sha256)
                 .map_err(|error| Failure::new(code::INTERNAL, error.to_string()))
@@ -191,7 +204,9 @@ pub fn plugin_failure(error: pjrt::Error) -> Failure {
     match error {
         pjrt::Error::Plugin { code, message, .. } => Failure::new(code.to_raw(), message),
         other => Failure::new(
-            other.code().map_or(code::FAILED_PRECONDITION, |code| code.to_raw()),
+            other
+                .code()
+                .map_or(code::FAILED_PRECONDITION, |code| code.to_raw()),
             other.to_string(),
         ),
     }

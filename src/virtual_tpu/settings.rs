@@ -49,7 +49,10 @@ impl Settings {
         let get = |variable: &str| -> Result<Option<(String, String)>, SettingsError> {
             let option = variable.trim_start_matches("TPU_PARITY_").to_lowercase();
             if let Some(value) = options.get(&option) {
-                return Ok(Some((format!("client option '{option}'"), value.to_string())));
+                return Ok(Some((
+                    format!("client option '{option}'"),
+                    value.to_string(),
+                )));
             }
             match environment(variable).filter(|value| !value.is_empty()) {
                 None => Ok(None),
@@ -133,7 +136,11 @@ mod tests {
     #[test]
     fn options_win_over_the_environment_and_unknown_ones_are_ignored() {
         let settings = settings(
-            &[(GENERATION, "v5e"), (COMPILE_LOG, "/tmp/log"), (COMPILE_TIMEOUT, "1.5")],
+            &[
+                (GENERATION, "v5e"),
+                (COMPILE_LOG, "/tmp/log"),
+                (COMPILE_TIMEOUT, "1.5"),
+            ],
             &[
                 ("generation", Value::from("v6e:2x4")),
                 ("numerics", Value::from("exact")),
@@ -149,8 +156,13 @@ mod tests {
 
     #[test]
     fn a_bad_value_names_what_set_it_and_what_is_allowed() {
-        let error = settings(&[(GENERATION, "v9")], &[]).unwrap_err().to_string();
-        assert!(error.starts_with("TPU_PARITY_GENERATION: 'v9'") && error.contains("v6e"), "{error}");
+        let error = settings(&[(GENERATION, "v9")], &[])
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.starts_with("TPU_PARITY_GENERATION: 'v9'") && error.contains("v6e"),
+            "{error}"
+        );
         let error = settings(&[], &[("numerics", Value::from("f64"))])
             .unwrap_err()
             .to_string();

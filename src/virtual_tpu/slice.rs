@@ -115,7 +115,10 @@ mod tests {
     fn what_is_no_slice_is_refused_with_what_there_is() {
         for text in ["", "v9", "v6e:", "v6e:2x2x2", "v6e:0x2", "gpu", "v4:2x2"] {
             let error = text.parse::<Slice>().unwrap_err().to_string();
-            assert!(error.contains(&format!("'{text}'")) && error.contains("v5p"), "{error}");
+            assert!(
+                error.contains(&format!("'{text}'")) && error.contains("v5p"),
+                "{error}"
+            );
         }
     }
 }

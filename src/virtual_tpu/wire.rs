@@ -135,7 +135,10 @@ pub fn receive<T: DeserializeOwned>(from: &mut impl Read) -> io::Result<Option<(
 }
 
 fn read_part(from: &mut impl Read, length: &[u8]) -> io::Result<Option<Vec<u8>>> {
-    let length = length.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
+    let length = length
+        .iter()
+        .rev()
+        .fold(0, |sum, byte| sum << 8 | u64::from(*byte));
     if length > LONGEST {
         return Err(io::Error::new(
             io::ErrorKind::InvalidData,
@@ -174,7 +177,10 @@ mod tests {
         assert!(matches!(request, Request::Compile(job) if job.options_length == 2));
         assert_eq!(body, b"abprogram");
         for end in [0, 7, 16, 30, bytes.len() - 1] {
-            assert!(receive::<Request>(&mut &bytes[..end]).unwrap().is_none(), "{end}");
+            assert!(
+                receive::<Request>(&mut &bytes[..end]).unwrap().is_none(),
+                "{end}"
+            );
         }
     }
 

@@ -244,11 +244,13 @@ fn register(handle: *mut PJRT_Client, client: &Arc<VirtualClient>) -> Answer {
         forward!("PJRT_Device_DefaultMemory", &mut memory)?;
         let client = Arc::clone(client);
         let topology = Arc::clone(&client.topology);
-        DESCRIPTIONS.insert(description.device_description, DescriptionOf { topology, index });
+        DESCRIPTIONS.insert(
+            description.device_description,
+            DescriptionOf { topology, index },
+        );
         MEMORIES.insert(memory.memory, (Arc::clone(&client.memory), index));
         DEVICES.insert(*device, DeviceOf { client, index });
     }
     CLIENTS.insert(handle, Arc::clone(client));
     Ok(())
 }
-

@@ -105,7 +105,10 @@ fn log(
     let record = Record::of(asked, facts, error, start.elapsed());
     // The program compiled, whatever becomes of the line.
     if let Err(error) = compile_log::append(path, &record) {
-        eprintln!("tpu-parity: cannot write the compile log {}: {error}", path.display());
+        eprintln!(
+            "tpu-parity: cannot write the compile log {}: {error}",
+            path.display()
+        );
     }
 }
 
@@ -120,7 +123,10 @@ fn load(
     if facts.slice.generation() != slice.generation() {
         return Err(Failure::new(
             code::FAILED_PRECONDITION,
-            format!("the executable was compiled for {}, and this client's devices are {slice}", facts.slice),
+            format!(
+                "the executable was compiled for {}, and this client's devices are {slice}",
+                facts.slice
+            ),
         )
         .into());
     }
@@ -279,7 +285,13 @@ entry! {
 /// # Safety
 /// The lists are as large as the call says, and its results are there.
 unsafe fn account(args: &PJRT_LoadedExecutable_Execute_Args, facts: &ExecutableFacts) {
-    let temporary = facts.artifact.facts.memory.get("temp").copied().unwrap_or_default();
+    let temporary = facts
+        .artifact
+        .facts
+        .memory
+        .get("temp")
+        .copied()
+        .unwrap_or_default();
     for device in 0..args.num_devices {
         // SAFETY: by the contract.
         let (arguments, results) = unsafe {

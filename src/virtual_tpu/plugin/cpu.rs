@@ -45,7 +45,8 @@ impl Cpu {
         let home = home();
         let failed = |reason: String| Failure::new(code::FAILED_PRECONDITION, reason);
         let found = locate::cpu_plugin(&home).map_err(|error| failed(error.to_string()))?;
-        let plugin = Plugin::load(&found.path).map_err(|error: pjrt::Error| failed(error.to_string()))?;
+        let plugin =
+            Plugin::load(&found.path).map_err(|error: pjrt::Error| failed(error.to_string()))?;
         Ok(Self {
             plugin,
             sha256: found.sha256,
@@ -58,8 +59,9 @@ impl Cpu {
     /// The compile helpers, the first of which is started by the first call.
     pub fn pool(&self) -> Result<&Arc<Pool>, Failure> {
         let start = || {
-            let failed =
-                |error: locate::LocateError| Failure::new(code::FAILED_PRECONDITION, error.to_string());
+            let failed = |error: locate::LocateError| {
+                Failure::new(code::FAILED_PRECONDITION, error.to_string())
+            };
             Ok(Pool::start(Parts {
                 program: locate::program(&self.home).map_err(failed)?,
                 libtpu: locate::libtpu(&self.home).map_err(failed)?.path,

@@ -59,7 +59,9 @@ pub unsafe fn guard<T: Args>(
         Ok(Err(raised)) => raised.into_raw(),
         Err(_) => Raised::Own(Failure::new(
             code::INTERNAL,
-            format!("{entry}: a fault of tpu-parity's virtual TPU; its message is on standard error"),
+            format!(
+                "{entry}: a fault of tpu-parity's virtual TPU; its message is on standard error"
+            ),
         ))
         .into_raw(),
     }

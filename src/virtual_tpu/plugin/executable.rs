@@ -15,9 +15,9 @@ use prost::Message;
 use super::abi::{
     CompileOptionsOf, CompiledMemoryStats, DeviceAssignment, LogicalId, LogicalIds, Shardings,
 };
+use super::cpu;
 use super::entry::{Answer, bad_arguments, entry, forward};
 use super::handles::{EXECUTABLES, ExecutableOf, LOADED, NamedValues};
-use super::cpu;
 use crate::pjrt::CompileOptions;
 use crate::pjrt::executable::STATISTICS;
 use crate::virtual_tpu::artifact::{Artifact, Bytes};
@@ -52,7 +52,10 @@ impl ShardingLists {
     fn new(shardings: Option<&Vec<Bytes>>) -> Self {
         let list = shardings.map_or(&[][..], Vec::as_slice);
         Self {
-            pointers: list.iter().map(|Bytes(bytes)| bytes.as_ptr().cast()).collect(),
+            pointers: list
+                .iter()
+                .map(|Bytes(bytes)| bytes.as_ptr().cast())
+                .collect(),
             sizes: list.iter().map(|Bytes(bytes)| bytes.len()).collect(),
             known: shardings.is_some(),
         }
@@ -107,18 +110,22 @@ fn assignment(options: &[u8], replicas: usize, partitions: usize) -> Vec<u8> {
         replica_count: replicas as i32,
         computation_count: partitions as i32,
         computation_devices: (0..partitions)
-            .map(|partition| xla::device_assignment_proto::ComputationDevice {
-                replica_device_ids: (0..replicas)
-                    .map(|replica| device(replica, partition))
-                    .collect(),
-            })
+            .map(
+                |partition| xla::device_assignment_proto::ComputationDevice {
+                    replica_device_ids: (0..replicas)
+                        .map(|replica| device(replica, partition))
+                        .collect(),
+                },
+            )
             .collect(),
     }
     .encode_to_vec()
 }
 
 fn of(executable: *const PJRT_Executable) -> Result<Arc<ExecutableFacts>, Failure> {
-    EXECUTABLES.get(executable).map(|executable| executable.facts)
+    EXECUTABLES
+        .get(executable)
+        .map(|executable| executable.facts)
 }
 
 /// Bytes that a call returns are a box of their own, which this frees.

@@ -107,7 +107,8 @@ fn measure(buffer: *mut PJRT_Buffer) -> Option<(*mut PJRT_Memory, i64)> {
     let size_entry = table.PJRT_Buffer_OnDeviceSizeInBytes?;
     // SAFETY: the buffer is alive: XLA CPU has just returned it, and its client has not seen it yet.
     let errors = unsafe { [memory_entry(&raw mut memory), size_entry(&raw mut size)] };
-    let [memory_result, size_result] = errors.map(|error| plugin.check("PJRT_Buffer_Memory", error));
+    let [memory_result, size_result] =
+        errors.map(|error| plugin.check("PJRT_Buffer_Memory", error));
     memory_result.and(size_result).ok()?;
     Some((
         memory.memory,

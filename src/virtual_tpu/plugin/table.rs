@@ -175,7 +175,10 @@ fn failing_table(failure: &Failure) -> *const PJRT_Api {
         let offset = offset("PJRT_Error_Destroy") + index * size_of::<usize>();
         // SAFETY: the entry lies within the room.
         unsafe {
-            table.byte_add(offset).cast::<*const ()>().write(fail as *const ());
+            table
+                .byte_add(offset)
+                .cast::<*const ()>()
+                .write(fail as *const ());
         }
     }
     for (offset, function) in &OVERRIDES[..4] {
