@@ -10,7 +10,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::compare::Tolerance;
-use crate::tensor::InputSpec;
+use crate::tensor::{InputSpec, Tensor};
 
 /// `suite/subject/variant…`, each part made of `[a-z0-9._-]`. Pass rates group by suite and subject.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -100,6 +100,10 @@ pub enum ReferenceProgram {
     Widened(String),
     /// The program itself: for operators whose meaning is bound to the element type (`bitcast_convert`, `reduce_precision`, rng).
     Native,
+    /// Nothing is computed: the case brings its reference, one tensor per result in the result's own element type.
+    Given(Vec<Tensor>),
+    /// The case has none; this says why, and is the reason to skip it once it has run.
+    Absent(String),
 }
 
 /// Where a case was declared, for messages.
@@ -129,6 +133,9 @@ pub struct Case {
     pub seed: u64,
     /// One per result of `main`, in order.
     pub tolerances: Vec<Tolerance>,
+    /// Why its file holds nothing to run: the case ends at stage `load` with this message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unloadable: Option<String>,
 }
 
 impl Case {

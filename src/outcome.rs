@@ -73,6 +73,18 @@ pub struct Metrics {
     /// `flops`, `bytes accessed`, `optimal_seconds`, … as the plug-in reports them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub cost: BTreeMap<String, f64>,
+    /// The TPU compiler's own, where a target compiles with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub estimate: Option<Estimate>,
+    /// HBM of one device that the program takes while it runs, code included, as a TPU compiler lays it out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hbm: Option<i64>,
+    /// Of the TPU compiler's optimized program: how many instructions of each opcode, custom calls by target.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub instructions: BTreeMap<String, u64>,
+    /// What in the TPU compiler's program has no meaning on a CPU, for which the outcome is `unsupported` at stage `run`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_executable: Option<NotExecutable>,
     /// One per result of the program.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub comparisons: Vec<Comparison>,
@@ -80,6 +92,25 @@ pub struct Metrics {
     /// that the plug-in still does what it did.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub self_reference: bool,
+}
+
+/// How long the TPU compiler thinks that one execution takes. An estimate: nothing was measured, a loop's body counts once.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// Summed over the instructions that it gives cycles for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cycles: Option<u64>,
+    /// `optimal_seconds` of its cost analysis.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
+}
+
+/// A construct without a meaning on a CPU.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotExecutable {
+    pub construct: String,
+    /// The first instruction that has it.
+    pub instruction: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -43,6 +43,19 @@ impl Generation {
         format!("{prefix}:{}", slice.unwrap_or(default))
     }
 
+    /// Bytes of HBM on one chip, from Google Cloud's pages on each generation (cloud.google.com/tpu/docs/v4, …/v5e, …/v5p,
+    /// …/v6e, …/tpu7x): 32, 16, 95, 32 and 192 GiB, rounded by whoever wrote them. A chip shows as one device or as two, and some of
+    /// it is libtpu's own: what a program can have, libtpu says itself where it is recent enough.
+    pub fn hbm_per_chip(self) -> i64 {
+        let gib = match self {
+            Self::V4 | Self::V6e => 32,
+            Self::V5e => 16,
+            Self::V5p => 95,
+            Self::V7x => 192,
+        };
+        gib << 30
+    }
+
     fn dimensions(self) -> usize {
         match self {
             Self::V5e | Self::V6e => 2,

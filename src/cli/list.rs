@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use clap::ValueEnum;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
+use super::suites::SuiteArgs;
 use super::{CommandResult, Failure, Verdict, judged};
 use crate::case::Case;
 use crate::project::Project;
@@ -19,6 +20,8 @@ pub struct Args {
     /// Globs over case ids to leave out
     #[arg(long, value_name = "GLOB")]
     pub exclude: Vec<String>,
+    #[command(flatten)]
+    pub suites: SuiteArgs,
     /// Counts per operator, ids one a line, or everything as JSON
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
@@ -34,7 +37,7 @@ pub enum Format {
 pub fn run(args: &Args) -> CommandResult {
     let here = std::env::current_dir().map_err(Failure::harness)?;
     let project = Project::discover(&here).map_err(Failure::wrong_use)?;
-    let cases = suite::load(&project.suites()).map_err(Failure::wrong_use)?;
+    let cases = args.suites.load(&project)?;
     let cases = suite::select(cases, &args.select, &args.exclude).map_err(Failure::wrong_use)?;
     let text = match args.format {
         Format::Table => table(&cases),
@@ -123,6 +126,7 @@ mod tests {
             inputs: Vec::new(),
             seed: 1,
             tolerances: Vec::new(),
+            unloadable: None,
         }
     }
 

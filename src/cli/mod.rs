@@ -11,6 +11,7 @@ mod reference;
 mod report;
 mod run;
 mod store;
+mod suites;
 mod worker;
 
 use std::path::PathBuf;

@@ -1,12 +1,13 @@
 //! `tpu-parity run`: cases on targets, into the store.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use super::judged::{self, Tracker};
+use super::suites::SuiteArgs;
 use super::{CommandResult, Failure, Global, Verdict, positive_seconds};
-use crate::case::{Case, CaseId, Origin};
+use crate::case::{Case, CaseId, Origin, ReferenceProgram};
 use crate::outcome::{Outcome, OutcomeKind, Stage};
 use crate::project::{Project, ProjectError};
 use crate::reference::ReferenceStore;
@@ -16,7 +17,7 @@ use crate::run::{
     summary_table,
 };
 use crate::store::{Environment, PluginRecord, Run, RunRecord, RunWriter, StoreError};
-use crate::suite;
+use crate::suite::{self, Source};
 use crate::target::Target;
 use crate::track::{self, Judgement, VerdictKind};
 
@@ -43,6 +44,8 @@ pub struct Args {
     /// Globs over case ids to leave out
     #[arg(long, value_name = "GLOB", conflicts_with = "resume")]
     exclude: Vec<String>,
+    #[command(flatten)]
+    suites: SuiteArgs,
     /// Where to run: cpu, tpu, aot-<gen>[:<slice>], vtpu-<gen>[:<slice>], plugin:<path or name>; may be given several times
     #[arg(
         long = "target",
@@ -66,7 +69,7 @@ pub struct Args {
     #[arg(long, value_name = "I/N", conflicts_with = "resume")]
     shard: Option<String>,
     /// Finish an interrupted run: its id, its label, its path, or latest
-    #[arg(long, value_name = "RUN")]
+    #[arg(long, value_name = "RUN", conflicts_with = "suites")]
     resume: Option<String>,
     /// A name for the run, by which other commands find it
     #[arg(long, value_name = "NAME", conflicts_with = "resume")]
@@ -107,6 +110,12 @@ pub fn run(global: &Global, args: &Args) -> CommandResult {
             "interrupted before the first case".to_owned(),
         ));
     };
+    let uncomparable: HashSet<CaseId> = plan
+        .cases
+        .iter()
+        .filter(|case| matches!(case.reference_program, ReferenceProgram::Absent(_)))
+        .map(|case| case.id.clone())
+        .collect();
     let plan =
         plan.with_self_references(|case, target| store.is_self_reference(&case.id, &target.sha256));
     let id = writer.record().id.clone();
@@ -126,7 +135,7 @@ pub fn run(global: &Global, args: &Args) -> CommandResult {
     }
     let run = writer.seal().map_err(Failure::harness)?;
     let judgement = tracker.judge(&run, None);
-    let (text, verdict) = conclude(&run, &judgement, &summary, args.strict);
+    let (text, verdict) = conclude(&run, &judgement, &summary, &uncomparable, args.strict);
     judged::print(&text)?;
     match summary.lost.into_iter().next() {
         Some(lost) => {
@@ -155,7 +164,8 @@ fn create(
         .map(|text| text.parse())
         .transpose()
         .map_err(Failure::wrong_use)?;
-    let cases = suite::load(&project.suites()).map_err(Failure::wrong_use)?;
+    let sources = args.suites.sources()?;
+    let cases = suite::load_sources(&project.suites(), &sources).map_err(Failure::wrong_use)?;
     let mut cases =
         suite::select(cases, &args.select, &args.exclude).map_err(Failure::wrong_use)?;
     cases.retain(|case| shard.is_none_or(|shard| shard.takes(&case.id)));
@@ -180,6 +190,7 @@ fn create(
         .map(|pin| (pin.name.clone(), pin.version.clone()))
         .collect();
     let mut record = RunRecord::new(environment, targets, args.select.clone());
+    record.suites = sources.iter().map(ToString::to_string).collect();
     record.exclude = args.exclude.clone();
     record.label = args.label.clone();
     record.shard = shard.map(|shard| shard.to_string());
@@ -218,7 +229,7 @@ fn resume(
             )));
         }
     }
-    let cases = planned_cases(project, writer.planned(), &record.id)?;
+    let cases = planned_cases(project, &writer)?;
     if record
         .cases_hash
         .as_ref()
@@ -263,8 +274,15 @@ fn cases_hash(cases: &[Case]) -> Result<String, Failure> {
 }
 
 /// The cases that a run planned, in its order.
-fn planned_cases(project: &Project, planned: &[CaseId], run: &str) -> Result<Vec<Case>, Failure> {
-    let mut cases: HashMap<CaseId, Case> = suite::load(&project.suites())
+fn planned_cases(project: &Project, writer: &RunWriter) -> Result<Vec<Case>, Failure> {
+    let run = &writer.record().id;
+    let sources = writer
+        .record()
+        .suites
+        .iter()
+        .map(|text| text.parse().map_err(Failure::wrong_use))
+        .collect::<Result<Vec<Source>, _>>()?;
+    let mut cases: HashMap<CaseId, Case> = suite::load_sources(&project.suites(), &sources)
         .map_err(Failure::wrong_use)?
         .into_iter()
         .map(|case| (case.id.clone(), case))
@@ -276,7 +294,7 @@ fn planned_cases(project: &Project, planned: &[CaseId], run: &str) -> Result<Vec
             ))
         })
     };
-    planned.iter().map(take).collect()
+    writer.planned().iter().map(take).collect()
 }
 
 fn parse_targets(texts: &[String]) -> Result<Vec<Target>, Failure> {
@@ -338,6 +356,7 @@ fn conclude(
     run: &Run,
     judgement: &Judgement,
     summary: &Summary,
+    uncomparable: &HashSet<CaseId>,
     strict: bool,
 ) -> (String, Verdict) {
     let unexpected: Vec<&track::Verdict> = judgement
@@ -366,7 +385,7 @@ fn conclude(
             track::cases(section.verdicts.len())
         ));
     }
-    if let Some(line) = without_reference(run) {
+    if let Some(line) = without_reference(run, uncomparable) {
         lines.push(format!("\n{line}"));
     }
     lines.push(format!(
@@ -385,12 +404,13 @@ fn conclude(
     (lines.join("\n"), verdict)
 }
 
-/// How many cases ran and could not be compared, and what to do about it.
-fn without_reference(run: &Run) -> Option<String> {
+/// How many cases ran and could not be compared, and what to do about it; nothing can be done about the `uncomparable`.
+fn without_reference(run: &Run, uncomparable: &HashSet<CaseId>) -> Option<String> {
     let skipped: Vec<&Outcome> = run
         .outcomes
         .iter()
         .filter(|o| o.outcome == OutcomeKind::Skipped && o.stage == Stage::Compare)
+        .filter(|o| !uncomparable.contains(&o.case))
         .collect();
     let ids: BTreeSet<&str> = skipped.iter().map(|o| o.case.as_str()).collect();
     let first = skipped.first()?;

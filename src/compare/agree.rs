@@ -1,7 +1,7 @@
 //! Whether one element agrees with its reference. The rules are in the documentation of [`super::compare`].
 
 use super::Numerics;
-use super::bound::{Bound, flushes};
+use super::bound::{Bound, Check, flushes};
 use crate::tensor::FloatFormat;
 use crate::tensor::format::{Spacing, Specials};
 
@@ -31,7 +31,7 @@ impl Floats {
             spacing: format.spacing(),
             bound,
             max_finite: format.max_finite(),
-            within_is_enough: !bound.is_exact() && format.has_sign(),
+            within_is_enough: !bound.is_exact() && bound.check().is_none() && format.has_sign(),
             flushed_below: if flushes(&format, numerics) {
                 format.min_normal()
             } else {
@@ -72,6 +72,9 @@ impl Floats {
         if self.bound.is_exact() {
             return self.exact(got, reference);
         }
+        if let Some(check) = self.bound.check() {
+            return self.checked(check, got, self.format.round_to(reference));
+        }
         if !reference.is_finite() {
             return same(got, self.format.round_to(reference));
         }
@@ -108,6 +111,14 @@ impl Floats {
         same(got, self.format.round_to(reference)) || self.flushed(got, reference)
     }
 
+    fn checked(&self, check: Check, got: f64, reference: f64) -> bool {
+        if got.is_finite() && reference.is_finite() {
+            check.admits(&self.format, got, reference) || self.flushed(got, reference)
+        } else {
+            same(got, reference)
+        }
+    }
+
     /// Whether a zero stands for a subnormal of its sign that the target may flush.
     pub fn flushed(&self, got: f64, reference: f64) -> bool {
         got == 0.0
@@ -119,7 +130,7 @@ impl Floats {
     pub fn complex(&self, got: [f64; 2], reference: [f64; 2], scale: f64) -> bool {
         let finite =
             got.iter().all(|v| v.is_finite()) && reference.iter().all(|v| self.is_finite(*v));
-        if self.bound.is_exact() || !finite {
+        if self.bound.is_exact() || self.bound.check().is_some() || !finite {
             return self.real(got[0], reference[0], scale)
                 && self.real(got[1], reference[1], scale);
         }

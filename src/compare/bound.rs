@@ -28,6 +28,24 @@ enum Kind {
         overflow: f64,
     },
     Norm(f64),
+    Check(Check),
+}
+
+/// A bound that StableHLO's check operators set between two values of the element type.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Check {
+    Distance(u64),
+    Absolute(f64),
+}
+
+impl Check {
+    /// Whether two finite values of the format are near enough.
+    pub fn admits(&self, format: &FloatFormat, got: f64, reference: f64) -> bool {
+        match *self {
+            Self::Distance(most) => format.distance(got, reference) <= u128::from(most),
+            Self::Absolute(bound) => (got - reference).abs() <= bound,
+        }
+    }
 }
 
 /// γ(n, u) = nu / (1 − nu), the relative error of n roundings (Higham, "Accuracy and Stability of Numerical Algorithms",
@@ -72,6 +90,8 @@ impl Bound {
         };
         let kind = match *tolerance {
             Tolerance::Exact => Kind::Exact,
+            Tolerance::Distance(most) => Kind::Check(Check::Distance(most)),
+            Tolerance::Absolute(bound) => Kind::Check(Check::Absolute(factor("absolute", bound)?)),
             Tolerance::Ulp(ulps) => Kind::Ulp {
                 ulps: factor("ulp", ulps)?,
                 spacing: format.spacing(),
@@ -126,11 +146,20 @@ impl Bound {
         matches!(self.kind, Kind::Exact)
     }
 
-    /// The bound at a reference of this magnitude; not for `Exact`, whose bound is no distance.
+    /// The check that takes the place of a bound.
+    #[inline]
+    pub fn check(&self) -> Option<Check> {
+        match self.kind {
+            Kind::Check(check) => Some(check),
+            _ => None,
+        }
+    }
+
+    /// The bound at a reference of this magnitude; not for `Exact` and checks, whose bounds are no distance of this kind.
     #[inline]
     pub fn at(&self, magnitude: f64, scale: f64) -> f64 {
         let bound = match self.kind {
-            Kind::Exact => 0.0,
+            Kind::Exact | Kind::Check(_) => 0.0,
             Kind::Ulp { ulps, spacing } => ulps * spacing.at(magnitude),
             Kind::Accumulate {
                 output,
@@ -150,7 +179,7 @@ impl Bound {
         match self.kind {
             Kind::Exact | Kind::Ulp { .. } => true,
             Kind::Accumulate { .. } => scale == 0.0,
-            Kind::Norm(_) => false,
+            Kind::Norm(_) | Kind::Check(_) => false,
         }
     }
 

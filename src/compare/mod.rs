@@ -36,6 +36,11 @@ pub enum Tolerance {
     },
     /// `|got − ref| ≤ factor · u · max|ref|`: for factorisations, solves and transforms, whose errors are bounded in norm.
     Norm(f64),
+    /// At most this many values of the element type away, counted as StableHLO's `check.expect_close` counts them: through zero,
+    /// whose signs are one value, and by parts of a complex element. 0 is `check.expect_eq`, but that NaN equals NaN.
+    Distance(u64),
+    /// `|got − ref| ≤ bound`, by parts of a complex element: StableHLO's `check.expect_almost_eq`.
+    Absolute(f64),
 }
 
 /// StableHLO's `precision_config`: on a TPU, one, three or six bf16 passes for f32 operands.
@@ -84,6 +89,17 @@ pub struct ReferenceTensor {
     pub element_type: ElementType,
     /// The same program on the absolute values of its inputs, f64 (or c128, of which the modulus counts); same shape.
     pub scale: Option<Tensor>,
+}
+
+impl From<Tensor> for ReferenceTensor {
+    /// A reference in the result's own element type, without a scale.
+    fn from(values: Tensor) -> Self {
+        Self {
+            element_type: values.element_type(),
+            values,
+            scale: None,
+        }
+    }
 }
 
 /// What a target's arithmetic does that the element types do not say.
@@ -163,7 +179,9 @@ pub enum CompareError {
 ///   infinities and NaN are accepted.
 /// - Zero for a zero has the reference's sign, unless the reference is a sum whose terms cancelled (`accumulate` with a scale
 ///   above zero) or is bounded in norm: there a bound admits values of both signs. Types without −0 have nothing to compare.
-/// - Complex elements: `exact` by parts; else the modulus of the difference against the bound at the modulus of the
+/// - With `distance` and `absolute`, which are StableHLO's checks, signs of zero do not count, an infinity is equal to itself alone,
+///   and no floor lies under the bound; with `flush_subnormals` a subnormal may still come as zero of its sign.
+/// - Complex elements: `exact`, `distance` and `absolute` by parts; else the modulus of the difference against the bound at the modulus of the
 ///   reference, without regard to signs of zero parts; by parts where a part is not finite.
 ///
 /// # Errors

@@ -1,5 +1,6 @@
 //! Which elements agree: each rule by hand arithmetic. What a comparison reports is in `figures`.
 
+mod checks;
 mod figures;
 
 use super::bound::{bf16_passes, gamma};

@@ -41,6 +41,7 @@ pub fn decode(bytes: &[u8]) -> Result<ModuleProto, Error> {
             set(instruction, groups);
         }
     }
+    super::newer::add(&mut module, bytes)?;
     Ok(module)
 }
 

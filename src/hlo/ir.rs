@@ -8,11 +8,13 @@ use std::collections::{HashMap, HashSet};
 
 pub use pjrt_sys::protos::xla::{
     HloComputationProto as Computation, HloInstructionProto as Instruction,
-    HloModuleProto as ModuleProto, LayoutProto as Layout, LiteralProto as Literal, PrimitiveType,
-    ProgramShapeProto as ProgramShape, ShapeProto as Shape,
+    HloModuleProto as ModuleProto, LayoutProto as Layout, LiteralProto as Literal, PaddingConfig,
+    PrimitiveType, ProgramShapeProto as ProgramShape, ShapeProto as Shape,
 };
 
 use super::Error;
+use pjrt_sys::protos::xla::hlo_instruction_proto::SliceDimensions;
+use pjrt_sys::protos::xla::padding_config::PaddingConfigDimension;
 
 /// A module under change.
 pub struct Module {
@@ -56,6 +58,12 @@ impl Module {
         self.computation(self.proto.entry_computation_id)
     }
 
+    /// Of every computation, by its id.
+    pub fn signatures(&self) -> HashMap<i64, Signature> {
+        let computations = self.proto.computations.iter();
+        computations.map(|c| (c.id, Signature::of(c))).collect()
+    }
+
     /// Hands each instruction of each computation, operands before users, to `pass`, which puts what takes its place into
     /// the [`Builder`]: [`Builder::keep`] for the instruction itself, as it is or changed, [`Builder::replace`] for another
     /// one that computes its value. One that is neither kept nor replaced is gone, and must have no user left.
@@ -63,9 +71,10 @@ impl Module {
         &mut self,
         mut pass: impl FnMut(&mut Builder, Instruction) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let mut computations = std::mem::take(&mut self.proto.computations);
-        let mut added = Vec::new();
-        for computation in &mut computations {
+        let computations = std::mem::take(&mut self.proto.computations);
+        let mut rewritten = Vec::with_capacity(computations.len());
+        for mut computation in computations {
+            let mut added = Vec::new();
             let instructions = std::mem::take(&mut computation.instructions);
             let next = 1 + instructions.iter().map(|i| local(i.id)).max().unwrap_or(0);
             let mut builder = Builder {
@@ -90,10 +99,11 @@ impl Module {
             }
             computation.root_id = builder.current(computation.root_id);
             computation.instructions = builder.instructions;
+            // Callees stand before their callers, and may call what stood before.
+            rewritten.append(&mut added);
+            rewritten.push(computation);
         }
-        // Callees stand before their callers.
-        added.extend(computations);
-        self.proto.computations = added;
+        self.proto.computations = rewritten;
         Ok(())
     }
 
@@ -131,6 +141,34 @@ impl Module {
             }
         }
         self.proto.computations.retain(|c| called.contains(&c.id));
+    }
+}
+
+/// What a computation takes and returns.
+#[derive(Debug, Clone, Default)]
+pub struct Signature {
+    /// By parameter number.
+    pub parameters: Vec<Shape>,
+    pub root: Shape,
+}
+
+impl Signature {
+    fn of(computation: &Computation) -> Self {
+        let mut parameters: Vec<(i64, Shape)> = computation
+            .instructions
+            .iter()
+            .filter(|i| i.opcode == "parameter")
+            .map(|i| (i.parameter_number, i.shape.clone().unwrap_or_default()))
+            .collect();
+        parameters.sort_by_key(|(number, _)| *number);
+        let root = computation
+            .instructions
+            .iter()
+            .find(|i| i.id == computation.root_id);
+        Self {
+            parameters: parameters.into_iter().map(|(_, shape)| shape).collect(),
+            root: root.and_then(|root| root.shape.clone()).unwrap_or_default(),
+        }
     }
 }
 
@@ -235,6 +273,13 @@ impl Builder<'_> {
         self.keep(instruction)
     }
 
+    /// The instruction under a fresh id, so that another may take the place that its users know.
+    pub fn add_copy(&mut self, mut instruction: Instruction) -> i64 {
+        instruction.id = (self.computation << 32) | self.next;
+        self.next += 1;
+        self.keep(instruction)
+    }
+
     pub fn add(&mut self, opcode: &str, shape: Shape, operands: &[i64]) -> i64 {
         self.add_with(opcode, shape, operands, |_| ())
     }
@@ -278,7 +323,7 @@ impl Builder<'_> {
         if dimensions.is_empty() {
             return Ok(scalar);
         }
-        let shape = array(element_type(self.shape(scalar)?), dimensions);
+        let shape = resized(self.shape(scalar)?, dimensions);
         Ok(self.add("broadcast", shape, &[scalar]))
     }
 
@@ -287,8 +332,63 @@ impl Builder<'_> {
         if from.dimensions == dimensions {
             return Ok(operand);
         }
-        let shape = array(element_type(from), dimensions);
+        let shape = resized(from, dimensions);
         Ok(self.add("reshape", shape, &[operand]))
+    }
+
+    /// Zeros after the elements of each dimension, up to `dimensions`.
+    pub fn pad(&mut self, operand: i64, dimensions: &[i64]) -> Result<i64, Error> {
+        let from = self.shape(operand)?;
+        if from.dimensions == dimensions {
+            return Ok(operand);
+        }
+        let padding = PaddingConfig {
+            dimensions: from
+                .dimensions
+                .iter()
+                .zip(dimensions)
+                .map(|(from, to)| PaddingConfigDimension {
+                    edge_padding_high: to.saturating_sub(*from),
+                    ..Default::default()
+                })
+                .collect(),
+        };
+        let shape = resized(from, dimensions);
+        let zero = self.zero(&shape);
+        Ok(self.add_with("pad", shape, &[operand, zero], |pad| {
+            pad.padding_config = Some(padding);
+        }))
+    }
+
+    /// A scalar zero of the array's element type.
+    pub fn zero(&mut self, shape: &Shape) -> i64 {
+        let scalar = array(PrimitiveType::Pred, &[]);
+        let zero = self.constant(Literal {
+            shape: Some(scalar),
+            preds: vec![false],
+            ..Default::default()
+        });
+        self.add("convert", resized(shape, &[]), &[zero])
+    }
+
+    /// The first elements of each dimension, up to `dimensions`.
+    pub fn slice(&mut self, operand: i64, dimensions: &[i64]) -> Result<i64, Error> {
+        let from = self.shape(operand)?;
+        if from.dimensions == dimensions {
+            return Ok(operand);
+        }
+        let shape = resized(from, dimensions);
+        let slices = dimensions
+            .iter()
+            .map(|limit| SliceDimensions {
+                start: 0,
+                limit: *limit,
+                stride: 1,
+            })
+            .collect();
+        Ok(self.add_with("slice", shape, &[operand], |slice| {
+            slice.slice_dimensions = slices;
+        }))
     }
 
     /// Dimension `i` of the result is dimension `permutation[i]` of the operand.
@@ -312,7 +412,7 @@ impl Builder<'_> {
                     format!("a transpose of {:?} by {permutation:?}", from.dimensions),
                 )
             })?;
-        let shape = array(element_type(from), &dimensions);
+        let shape = resized(from, &dimensions);
         let permutation = permutation.to_vec();
         Ok(self.add_with("transpose", shape, &[operand], |t| {
             t.dimensions = permutation
@@ -437,6 +537,14 @@ pub fn array(element_type: PrimitiveType, dimensions: &[i64]) -> Shape {
         is_dynamic_dimension: vec![false; dimensions.len()],
         layout: Some(Box::new(row_major(dimensions.len()))),
         ..Default::default()
+    }
+}
+
+/// A static row-major array of the same element type, whatever its number.
+pub fn resized(shape: &Shape, dimensions: &[i64]) -> Shape {
+    Shape {
+        element_type: shape.element_type,
+        ..array(PrimitiveType::Invalid, dimensions)
     }
 }
 

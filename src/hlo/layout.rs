@@ -1,9 +1,10 @@
 //! Layouts, tiles and memory spaces go: HLO's meaning does not depend on them once `bitcast` is gone, and XLA CPU chooses
-//! its own. Parameters and results are row-major. What only the TPU's code generator reads goes too: the schedule, backend
+//! its own. Parameters and results are row-major; a constant keeps the order that its elements are listed in. What only the TPU's code generator reads goes too: the schedule, backend
 //! configurations, fusion kinds.
 
 use super::Error;
-use super::ir::{Module, ProgramShape, Shape, is_tuple, row_major};
+use super::ir::{Layout, Module, ProgramShape, Shape, is_tuple, row_major};
+use super::types::bit_width;
 
 pub fn run(module: &mut Module) -> Result<(), Error> {
     let proto = &mut module.proto;
@@ -11,13 +12,27 @@ pub fn run(module: &mut Module) -> Result<(), Error> {
         for instruction in &mut computation.instructions {
             instruction.backend_config.clear();
             instruction.control_predecessor_ids.clear();
+            // XLA reads it from the proto whatever the opcode, and dies where an opcode has none.
+            if !matches!(
+                instruction.opcode.as_str(),
+                "dot" | "convolution" | "ragged-dot" | "scaled-dot" | "custom-call"
+            ) {
+                instruction.precision_config = None;
+            }
             instruction.shape.as_mut().map(plain);
             instruction
                 .operand_shapes_with_layout
                 .iter_mut()
                 .for_each(plain);
             if let Some(literal) = &mut instruction.literal {
+                let order = literal.shape.as_ref().map(order);
                 literal.shape.as_mut().map(plain);
+                // A literal lists its elements in the order of its layout.
+                for shape in [&mut instruction.shape, &mut literal.shape] {
+                    if let (Some(shape), Some(Some(order))) = (shape, &order) {
+                        shape.layout = Some(Box::new(order.clone()));
+                    }
+                }
             }
         }
         computation.program_shape.as_mut().map(plain_program);
@@ -33,9 +48,21 @@ fn plain_program(program: &mut ProgramShape) {
     program.result.as_mut().map(plain);
 }
 
+/// The dimension order of an array's layout, if it has one.
+fn order(shape: &Shape) -> Option<Layout> {
+    let layout = shape.layout.as_ref()?;
+    (layout.minor_to_major.len() == shape.dimensions.len()).then(|| Layout {
+        minor_to_major: layout.minor_to_major.clone(),
+        ..Default::default()
+    })
+}
+
 fn plain(shape: &mut Shape) {
     if is_tuple(shape) {
         shape.tuple_shapes.iter_mut().for_each(plain);
+        shape.layout = None;
+    } else if bit_width(shape.element_type).is_none() {
+        // A token.
         shape.layout = None;
     } else {
         shape.layout = Some(Box::new(row_major(shape.dimensions.len())));

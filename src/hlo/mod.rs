@@ -11,7 +11,13 @@ mod collectives;
 mod fusion;
 mod groups;
 mod layout;
+mod mixed;
+mod newer;
 mod offload;
+mod physical;
+mod rng;
+mod scan;
+mod types;
 
 use std::fmt;
 use std::str::FromStr;
@@ -99,6 +105,7 @@ impl Error {
 /// The module with the same meaning for XLA CPU: R·P replicas of one partition, row-major parameters and results.
 pub fn to_cpu(module: ModuleProto, options: &Options) -> Result<ModuleProto, Error> {
     let mut module = Module::new(module);
+    newer::run(&mut module)?;
     // Gives what the SparseCore does the asynchronous form of everything else.
     offload::run(&mut module)?;
     asynchronous::run(&mut module)?;
@@ -107,6 +114,10 @@ pub fn to_cpu(module: ModuleProto, options: &Options) -> Result<ModuleProto, Err
     // While layouts still say what lies where.
     bitcast::run(&mut module)?;
     fusion::run(&mut module)?;
+    scan::run(&mut module)?;
+    rng::run(&mut module)?;
+    // Once fusions are calls.
+    mixed::run(&mut module)?;
     module.remove_dead();
     layout::run(&mut module)?;
     Ok(module.into_proto())

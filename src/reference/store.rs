@@ -248,8 +248,16 @@ impl ReferenceStore {
         })
     }
 
-    /// As [`Self::lookup`], in the form that a run takes: why there is no usable reference is the reason to skip the case.
+    /// As [`Self::lookup`], in the form that a run takes: why there is no usable reference is the reason to skip the case. What
+    /// a case says of its own reference goes before what is stored.
     pub fn reference(&self, case: &Case) -> Result<Vec<ReferenceTensor>, String> {
+        match &case.reference_program {
+            ReferenceProgram::Given(tensors) => {
+                return Ok(tensors.iter().cloned().map(ReferenceTensor::from).collect());
+            }
+            ReferenceProgram::Absent(reason) => return Err(reason.clone()),
+            ReferenceProgram::Widened(_) | ReferenceProgram::Native => {}
+        }
         self.lookup(case)
             .map_err(|error| error.to_string())?
             .usable(&case.id)
@@ -383,7 +391,9 @@ fn entries(folder: &Path) -> Result<Vec<PathBuf>, ReferenceError> {
 pub fn reference_program_hash(case: &Case) -> String {
     match &case.reference_program {
         ReferenceProgram::Widened(program) => blake3::hash(program.as_bytes()).to_hex().to_string(),
-        ReferenceProgram::Native => case.program_hash(),
+        ReferenceProgram::Native | ReferenceProgram::Given(_) | ReferenceProgram::Absent(_) => {
+            case.program_hash()
+        }
     }
 }
 

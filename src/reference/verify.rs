@@ -192,6 +192,8 @@ fn in_f64(tolerance: &Tolerance) -> Tolerance {
             precision: None,
         },
         Tolerance::Norm(factor) => Tolerance::Norm(*factor),
+        // Between values of the result's own type, which is not f64: the reference is the value itself.
+        Tolerance::Distance(_) | Tolerance::Absolute(_) => Tolerance::Exact,
     }
 }
 

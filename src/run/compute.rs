@@ -23,6 +23,9 @@ pub(super) fn reference(
             (program.as_str(), drawn.iter().map(Tensor::widen).collect())
         }
         ReferenceProgram::Native => (case.program.as_str(), drawn),
+        ReferenceProgram::Given(_) | ReferenceProgram::Absent(_) => {
+            return Err(odd("no reference of this case can be computed".to_owned()));
+        }
     };
     let executable = compile_and_load(client, case, program)?;
     on_stage(Stage::Run);

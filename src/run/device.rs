@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use super::measure::{fits, measure, note_topology};
 use super::parse_error::parser_message;
 use super::protocol::Hello;
 use super::virtual_tpu::VirtualTpu;
@@ -13,7 +14,7 @@ use crate::compare::{CompareError, Comparison, Numerics, ReferenceTensor, compar
 use crate::line::one_line;
 use crate::outcome::{Evidence, Metrics, Outcome, OutcomeKind, Stage};
 use crate::pjrt::{
-    Client, CompileOptions, Device as PjrtDevice, Error, ErrorCode, Executable, ExecuteOptions,
+    Client, CompileOptions, Device as PjrtDevice, Error, ErrorCode, ExecuteOptions,
     LoadedExecutable, Plugin, Program, Topology,
 };
 use crate::store::PluginRecord;
@@ -36,8 +37,9 @@ enum Kind {
     Compiles {
         plugin: Plugin,
         topology: Topology,
+        memory_limit: Option<i64>,
     },
-    Virtual(VirtualTpu),
+    Virtual(Box<VirtualTpu>),
 }
 
 /// Why a target cannot be opened, for the user.
@@ -54,7 +56,7 @@ pub(super) enum OpenError {
 /// Where and how a case ended short of a pass.
 pub(super) struct Stop {
     pub(super) kind: OutcomeKind,
-    stage: Stage,
+    pub(super) stage: Stage,
     pub(super) message: String,
     code: Option<String>,
 }
@@ -110,25 +112,26 @@ impl Device {
                 .stablehlo_version()
                 .map(|[major, minor, patch]| format!("{major}.{minor}.{patch}")),
             devices: BTreeMap::new(),
+            memory_limit: None,
             executor: None,
         };
         let kind = match &hello.target {
             Target::Aot { generation, slice } => {
                 let name = generation.topology(slice.as_deref());
                 let topology = plugin.create_topology(&name, &hello.options)?;
-                record.platform = topology.platform_name()?;
-                record.platform_version = topology.platform_version()?;
-                for device in topology.devices()? {
-                    *record.devices.entry(device.kind()?).or_default() += 1;
+                note_topology(&topology, *generation, &mut record)?;
+                Kind::Compiles {
+                    plugin,
+                    topology,
+                    memory_limit: record.memory_limit,
                 }
-                Kind::Compiles { plugin, topology }
             }
             Target::Virtual { generation, slice } => {
                 let no_executor = || OpenError::NoExecutor(hello.target.clone());
                 let executor = hello.executor.as_ref().ok_or_else(no_executor)?;
                 let slice = slice.as_deref();
                 let device = VirtualTpu::open(&plugin, *generation, slice, executor, &mut record)?;
-                Kind::Virtual(device)
+                Kind::Virtual(Box::new(device))
             }
             Target::Cpu | Target::Tpu | Target::Plugin(_) => {
                 let client = plugin.create_client(&hello.options)?;
@@ -171,10 +174,18 @@ impl Device {
         on_stage: &mut dyn FnMut(Stage),
     ) -> Outcome {
         let mut metrics = Metrics::default();
+        if let Some(reason) = &case.unloadable {
+            let stop = Stop::new(OutcomeKind::Error, Stage::Load, reason);
+            return self.outcome(case, Err(stop), metrics);
+        }
         let results = match &self.kind {
-            Kind::Compiles { plugin, topology } => {
-                aot_compile(plugin, topology, case, &mut metrics, on_stage).map(|()| None)
-            }
+            Kind::Compiles {
+                plugin,
+                topology,
+                memory_limit,
+            } => aot_compile(plugin, topology, case, &mut metrics, on_stage)
+                .and_then(|()| fits(&metrics, *memory_limit))
+                .map(|()| None),
             Kind::Runs {
                 client,
                 device,
@@ -274,7 +285,11 @@ fn aot_compile(
         .compile(topology, &program, &CompileOptions::default())
         .map_err(|e| Stop::compile(case, &e))?;
     metrics.compile_ms = Some(milliseconds(start));
-    measure(&executable, metrics);
+    measure(
+        &executable,
+        executable.optimized_program().ok().as_ref(),
+        metrics,
+    );
     Ok(())
 }
 
@@ -339,18 +354,6 @@ pub(super) fn execute(
         what: format!("results for {} devices, not 1", results.len()),
     })?;
     results.iter().map(|buffer| buffer.to_host()).collect()
-}
-
-/// Size, memory and cost as far as the plug-in tells: none of them is what a case is about, so none can fail it.
-pub(super) fn measure(executable: &Executable, metrics: &mut Metrics) {
-    metrics.code_size = executable.code_size().ok();
-    metrics.memory = executable.memory_stats().unwrap_or_default();
-    metrics.cost = executable
-        .cost_analysis()
-        .unwrap_or_default()
-        .into_iter()
-        .filter_map(|(name, value)| Some((name, value.as_f64().filter(|v| v.is_finite())?)))
-        .collect();
 }
 
 fn compare_all(

@@ -9,6 +9,7 @@ mod compute;
 mod device;
 mod error;
 mod interrupt;
+mod measure;
 mod parse_error;
 mod plan;
 mod pool;

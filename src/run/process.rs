@@ -91,7 +91,7 @@ impl Worker {
             Next::Response(Response::Ready(record)) => {
                 return Ok(Ok(Self {
                     process,
-                    record,
+                    record: *record,
                     served: 0,
                 }));
             }

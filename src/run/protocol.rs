@@ -49,7 +49,7 @@ pub(super) struct Job {
 #[serde(rename_all = "snake_case")]
 pub(super) enum Response {
     /// Answers `Hello`.
-    Ready(PluginRecord),
+    Ready(Box<PluginRecord>),
     /// Answers `Hello` when the target cannot be opened; the worker ends.
     Refused(String),
     /// The case has reached this stage.

@@ -6,11 +6,12 @@
 use std::time::{Duration, Instant};
 
 use super::Executor;
-use super::device::{Stop, execute, generate_inputs, measure, milliseconds};
+use super::device::{Stop, execute, generate_inputs, milliseconds};
+use super::measure::{fits, measure, note_topology};
 use crate::case::Case;
 use crate::compare::Numerics;
 use crate::hlo;
-use crate::outcome::{Metrics, OutcomeKind, Stage};
+use crate::outcome::{Metrics, NotExecutable, OutcomeKind, Stage};
 use crate::pjrt::{
     Client, CompileOptions, Device as PjrtDevice, Error, LoadedExecutable, NamedValue, Plugin,
     Program,
@@ -26,6 +27,8 @@ pub(super) struct VirtualTpu {
     client: Client,
     device: PjrtDevice,
     pub(super) numerics: Numerics,
+    /// Bytes of HBM that programs can have on one device.
+    memory_limit: Option<i64>,
 }
 
 impl VirtualTpu {
@@ -39,13 +42,7 @@ impl VirtualTpu {
     ) -> Result<Self, virtual_tpu::Error> {
         let compiler = Compiler::open(libtpu, generation, slice, executor.numerics)?;
         let topology = compiler.topology();
-        record.platform = topology.platform_name()?;
-        record.platform_version = topology.platform_version()?;
-        let mut count = 0i64;
-        for device in topology.devices()? {
-            *record.devices.entry(device.kind()?).or_default() += 1;
-            count += 1;
-        }
+        let count = note_topology(topology, generation, record)?;
         let cpu = Plugin::load(&executor.plugin)?;
         let client = cpu.create_client(&[NamedValue::new("cpu_device_count", count)])?;
         let device = client.addressable_devices()?.into_iter().next();
@@ -67,6 +64,7 @@ impl VirtualTpu {
             client,
             device,
             numerics: Numerics::of_virtual(executor.numerics),
+            memory_limit: record.memory_limit,
         })
     }
 
@@ -89,14 +87,24 @@ impl VirtualTpu {
             })?;
         metrics.compile_ms = Some(rounded(compiled.libtpu_time));
         metrics.passes_ms = Some(rounded(compiled.passes_time));
-        measure(&compiled.executable, metrics);
+        measure(&compiled.executable, Some(&compiled.optimized), metrics);
+        fits(metrics, self.memory_limit)?;
         on_stage(Stage::Run);
-        let cpu = compiled.cpu.map_err(|error| {
-            let kind = match error {
-                hlo::Error::NotExecutable { .. } => OutcomeKind::Unsupported,
-                hlo::Error::Malformed { .. } => OutcomeKind::Error,
-            };
-            Stop::new(kind, Stage::Run, error)
+        let cpu = compiled.cpu.map_err(|error| match error {
+            hlo::Error::NotExecutable {
+                construct,
+                instruction,
+            } => {
+                let message = format!("not executable on CPU: {construct}");
+                metrics.not_executable = Some(NotExecutable {
+                    construct,
+                    instruction,
+                });
+                Stop::new(OutcomeKind::Unsupported, Stage::Run, message)
+            }
+            error @ hlo::Error::Malformed { .. } => {
+                Stop::new(OutcomeKind::Error, Stage::Run, error)
+            }
         })?;
         let start = Instant::now();
         let executable = self.compile_for_cpu(&cpu)?;

@@ -26,7 +26,7 @@ pub fn serve(parent: u32) -> io::Result<()> {
     };
     let device = match Device::open(&hello) {
         Ok((device, record)) => {
-            send(&output, &Response::Ready(record))?;
+            send(&output, &Response::Ready(Box::new(record)))?;
             device
         }
         Err(error) => return send(&output, &Response::Refused(error.to_string())),

@@ -30,6 +30,9 @@ pub struct RunRecord {
     pub environment: Environment,
     /// In the order they were asked for.
     pub targets: Vec<Target>,
+    /// What `--suite` named, directories as absolute paths; none: every suite of the project.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub suites: Vec<String>,
     /// Globs over case ids, as typed.
     pub select: Vec<String>,
     #[serde(default)]
@@ -78,6 +81,9 @@ pub struct PluginRecord {
     /// How many devices of each kind.
     #[serde(default)]
     pub devices: BTreeMap<String, usize>,
+    /// Bytes of HBM that programs can have on one device of the TPU that the target compiles for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_limit: Option<i64>,
     /// What executes in its place: of a virtual TPU, whose plug-in compiles.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub executor: Option<ExecutorRecord>,
@@ -109,6 +115,7 @@ impl RunRecord {
             finished: None,
             environment,
             targets,
+            suites: Vec::new(),
             select,
             exclude: Vec::new(),
             shard: None,

@@ -213,6 +213,7 @@ impl Expansion<'_> {
             reference_program,
             inputs,
             tolerances,
+            unloadable: None,
         })
     }
 

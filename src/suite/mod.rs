@@ -10,7 +10,9 @@ mod fields;
 mod literal;
 mod select;
 mod signature;
+mod source;
 mod template;
+pub mod testdata;
 mod tolerance;
 
 #[cfg(test)]
@@ -26,6 +28,7 @@ use crate::case::{Case, Origin};
 pub use error::{SelectError, SuiteError, SuiteErrors};
 pub use select::select;
 pub use signature::{Signature, TensorType, signature};
+pub use source::{Source, SourceError, load_sources};
 
 /// What the suite files declare.
 #[derive(Debug, Clone, Default)]

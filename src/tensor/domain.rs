@@ -45,6 +45,8 @@ pub enum Domain {
     /// These values, cycled in row-major order (complex: real and imaginary parts in turn). Floats round to the type and
     /// must not overflow; integers must be whole and in range.
     Values(#[serde(with = "any_f64")] Vec<f64>),
+    /// These very bits: the elements of the operand as a [`super::Tensor`] holds them.
+    Literal(#[serde(with = "super::text::in_base64")] Vec<u8>),
 }
 
 /// JSON has no NaN or infinity: they travel as the strings `NaN`, `inf` and `-inf`.
@@ -82,6 +84,17 @@ mod any_f64 {
     }
 }
 
+impl InputSpec {
+    /// The operand that holds this tensor, whatever the seed.
+    pub fn literal(tensor: super::Tensor) -> Self {
+        Self {
+            element_type: tensor.element_type(),
+            shape: tensor.shape().to_vec(),
+            domain: Domain::Literal(tensor.into_data()),
+        }
+    }
+}
+
 impl Domain {
     /// As written in suite files.
     pub fn name(&self) -> &'static str {
@@ -98,6 +111,7 @@ impl Domain {
             Self::PositiveDefinite => "positive_definite",
             Self::Triangular => "triangular",
             Self::Values(_) => "values",
+            Self::Literal(_) => "literal",
         }
     }
 }

@@ -220,6 +220,16 @@ impl FloatFormat {
         }
     }
 
+    /// How many steps from one value to the next lead from `a` to `b`, finite values of the format; +0 and −0 are one value.
+    pub fn distance(&self, a: f64, b: f64) -> u128 {
+        let place = |x: f64| {
+            // From 0 on, encodings count the values.
+            let steps = i128::from(self.encode(x.abs()));
+            if x < 0.0 { -steps } else { steps }
+        };
+        place(a).abs_diff(place(b))
+    }
+
     /// The exact value of an encoding, given in the low bits.
     pub const fn decode(&self, code: u64) -> f64 {
         let width = self.magnitude_bits();

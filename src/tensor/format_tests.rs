@@ -128,3 +128,23 @@ fn ulp_is_the_distance_to_the_next_value() {
     assert_eq!(get(ElementType::F8E4M3FN).overflow_value(), 480.0);
     assert_eq!(get(ElementType::F64).ulp_at(1.0), f64::EPSILON);
 }
+
+#[test]
+fn distance_counts_values_across_zero_and_powers_of_two() {
+    let f32_format = get(ElementType::F32);
+    let below_one = f32::from_bits(1.0f32.to_bits() - 1) as f64;
+    let above_one = f32::from_bits(1.0f32.to_bits() + 1) as f64;
+    // The values' spacing halves below 1, and a count does not mind.
+    assert_eq!(f32_format.distance(below_one, above_one), 2);
+    assert_eq!(f32_format.distance(0.0, -0.0), 0);
+    // The two smallest subnormals are one step from zero each.
+    let smallest = f32::from_bits(1) as f64;
+    assert_eq!(f32_format.distance(smallest, -smallest), 2);
+    assert_eq!(
+        f32_format.distance(-(f32::MAX as f64), f32::MAX as f64),
+        2 * u128::from(f32::MAX.to_bits())
+    );
+    // f8e4m3fn: 1 is 0x38 and 2 is 0x40.
+    assert_eq!(get(ElementType::F8E4M3FN).distance(2.0, 1.0), 8);
+    assert_eq!(get(ElementType::F64).distance(5e-324, -1e-323), 3);
+}

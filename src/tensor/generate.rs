@@ -13,6 +13,9 @@ impl InputSpec {
     /// # Errors
     /// When the domain is impossible for the element type or the shape.
     pub fn generate(&self, seed: u64, operand: usize) -> Result<Tensor> {
+        if let Domain::Literal(data) = &self.domain {
+            return Tensor::new(self.element_type, self.shape.clone(), data.clone());
+        }
         let elements = count(self.element_type, &self.shape)?;
         let generator = Generator {
             spec: self,
@@ -36,6 +39,8 @@ impl InputSpec {
         }
     }
 }
+
+const AS_THEY_ARE: &str = "its bytes are taken as they are, and none is drawn";
 
 struct Generator<'a> {
     spec: &'a InputSpec,
@@ -114,6 +119,7 @@ impl Generator<'_> {
             }
             Domain::PositiveDefinite => self.positive_definite(format),
             Domain::Triangular => self.triangular(format),
+            Domain::Literal(_) => Err(self.error(AS_THEY_ARE)),
             Domain::Values(values) => {
                 if let Some(bad) = values
                     .iter()
@@ -312,6 +318,7 @@ impl Generator<'_> {
                 Ok(self.permutations().map(|v| v as i128).collect())
             }
             Domain::Special => Ok(self.cycle(&special_integers(min, max))),
+            Domain::Literal(_) => Err(self.error(AS_THEY_ARE)),
             Domain::Values(values) => {
                 let whole = |v: f64| v.fract() == 0.0 && v as i128 >= min && v as i128 <= max;
                 if let Some(bad) = values.iter().find(|v| !whole(**v)) {

@@ -13,6 +13,23 @@ pub(super) struct TensorText {
     data: String,
 }
 
+/// Bytes as base64, for fields of other types.
+pub(super) mod in_base64 {
+    use super::{Engine, STANDARD};
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&STANDARD.encode(bytes))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+        STANDARD
+            .decode(String::deserialize(deserializer)?)
+            .map_err(|e| D::Error::custom(format!("not base64: {e}")))
+    }
+}
+
 impl From<Tensor> for TensorText {
     fn from(tensor: Tensor) -> Self {
         Self {

@@ -58,6 +58,7 @@ fn plugin(target: &Target) -> PluginRecord {
         platform_version: "1 | <b>2</b>\nbuilt on /opt/someone/build/xla".to_owned(),
         stablehlo_version: Some("1.20.0".to_owned()),
         devices: [("A device".to_owned(), 4)].into(),
+        memory_limit: None,
         executor: None,
     }
 }

@@ -59,7 +59,7 @@ pub struct Verdict {
     pub overdue: bool,
     #[serde(skip)]
     pub attempts: Vec<OutcomeKind>,
-    /// Compile and run, where measured.
+    /// Compile and run, all that was measured.
     #[serde(skip)]
     pub time_ms: Option<f64>,
     /// The plug-in was compared with itself: see [`Metrics::self_reference`](crate::outcome::Metrics::self_reference).
@@ -323,10 +323,16 @@ impl Judge<'_> {
 }
 
 fn time_ms(outcome: &Outcome) -> Option<f64> {
-    match (outcome.metrics.compile_ms, outcome.metrics.run_ms) {
-        (None, None) => None,
-        (compile, run) => Some(compile.unwrap_or(0.0) + run.unwrap_or(0.0)),
-    }
+    let metrics = &outcome.metrics;
+    [
+        metrics.compile_ms,
+        metrics.passes_ms,
+        metrics.cpu_compile_ms,
+        metrics.run_ms,
+    ]
+    .into_iter()
+    .flatten()
+    .reduce(|sum, ms| sum + ms)
 }
 
 /// Any outcome but `pass` and `skipped`.

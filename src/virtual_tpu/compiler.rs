@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use pjrt_sys::protos::xla;
 use prost::Message;
 
+use super::Optimized;
 use crate::hlo::{self, MxuNumerics};
 use crate::pjrt::{self, CompileOptions, Executable, NamedValue, Plugin, Program, Topology};
 use crate::target::Generation;
@@ -79,7 +80,7 @@ impl Compiler {
         let optimized = executable.optimized_program()?;
         let libtpu_time = start.elapsed();
         let start = Instant::now();
-        let cpu = self.cpu_program(&read(&optimized)?, options);
+        let cpu = self.cpu_program(Optimized::read(&optimized)?.module(), options);
         Ok(Compiled {
             executable,
             optimized,
@@ -114,15 +115,6 @@ fn chips_per_host(topology: &str) -> Vec<i64> {
     let shape = topology.rsplit(':').next().unwrap_or_default();
     let sizes = shape.split('x').map(|size| size.parse().unwrap_or(1));
     sizes.chain(std::iter::repeat(1)).take(3).collect()
-}
-
-fn read(optimized: &Program) -> Result<xla::HloModuleProto, Error> {
-    let module = match optimized.format.as_str() {
-        "hlo_with_config" => hlo::decode_with_config(&optimized.code),
-        "hlo" => hlo::decode(&optimized.code),
-        other => return Err(Error::Unreadable(format!("its format is '{other}'"))),
-    };
-    module.map_err(|error| Error::Unreadable(error.to_string()))
 }
 
 /// The client's choice of devices, flattened as the program is: device `r·P + p` runs replica r of partition p. Excess

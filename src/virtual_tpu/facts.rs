@@ -6,14 +6,17 @@ use prost::Message;
 
 use super::artifact::{Bytes, Facts};
 use super::compiler::Compiled;
+use super::optimized::Optimized;
 use super::wire::Job;
-use crate::pjrt::{CompileOptions, Program};
+use crate::pjrt::CompileOptions;
 
 impl Facts {
     /// What cannot be had from the compiler is left empty: none of it is needed to run the program.
     pub(super) fn of(compiled: &Compiled, job: &Job, options: &CompileOptions, raw: &[u8]) -> Self {
         let executable = &compiled.executable;
-        let module = module(&compiled.optimized).unwrap_or_default();
+        let optimized = Optimized::read(&compiled.optimized).ok();
+        let nothing = xla::HloModuleProto::default();
+        let module = optimized.as_ref().map_or(&nothing, Optimized::module);
         let (replicas, partitions) = options.devices_in_use();
         let partitioned = partitions > 1;
         Self {
@@ -24,15 +27,15 @@ impl Facts {
             code_size: executable.code_size().unwrap_or_default(),
             memory: executable.memory_stats().unwrap_or_default(),
             cost: executable.cost_analysis().unwrap_or_default(),
-            estimated_cycles: estimated_cycles(&module),
+            estimated_cycles: optimized.as_ref().and_then(Optimized::estimated_cycles),
             fingerprint: executable.fingerprint().unwrap_or_default(),
             compile_options: raw.to_vec(),
-            parameter_shardings: partitioned.then(|| parameter_shardings(&module)).flatten(),
-            output_shardings: partitioned.then(|| output_shardings(&module)).flatten(),
-            aliased_parameters: aliased_parameters(&module),
-            inputs: inputs(&module),
-            caller: caller(&module),
-            name: module.name,
+            parameter_shardings: partitioned.then(|| parameter_shardings(module)).flatten(),
+            output_shardings: partitioned.then(|| output_shardings(module)).flatten(),
+            aliased_parameters: aliased_parameters(module),
+            inputs: inputs(module),
+            caller: caller(module),
+            name: module.name.clone(),
             optimized_format: compiled.optimized.format.clone(),
             libtpu_seconds: compiled.libtpu_time.as_secs_f64(),
             passes_seconds: compiled.passes_time.as_secs_f64(),
@@ -41,37 +44,11 @@ impl Facts {
     }
 }
 
-fn module(optimized: &Program) -> Option<xla::HloModuleProto> {
-    match optimized.format.as_str() {
-        "hlo_with_config" => {
-            xla::HloModuleProtoWithConfig::decode(&optimized.code[..])
-                .ok()?
-                .hlo_module
-        }
-        _ => xla::HloModuleProto::decode(&optimized.code[..]).ok(),
-    }
-}
-
 fn entry(module: &xla::HloModuleProto) -> Option<&xla::HloComputationProto> {
     module
         .computations
         .iter()
         .find(|computation| computation.id == module.entry_computation_id)
-}
-
-/// The instructions' `estimated_cycles`, from their backend configs.
-fn estimated_cycles(module: &xla::HloModuleProto) -> Option<u64> {
-    module
-        .computations
-        .iter()
-        .flat_map(|computation| &computation.instructions)
-        .filter_map(|instruction| {
-            let config: serde_json::Value =
-                serde_json::from_slice(&instruction.backend_config).ok()?;
-            let cycles = config.get("estimated_cycles")?;
-            cycles.as_u64().or_else(|| cycles.as_str()?.parse().ok())
-        })
-        .reduce(u64::saturating_add)
 }
 
 fn inputs(module: &xla::HloModuleProto) -> Vec<String> {
@@ -161,10 +138,9 @@ fn leaves(sharding: &xla::OpSharding) -> Vec<Bytes> {
 mod tests {
     use super::*;
 
-    fn instruction(opcode: &str, config: &str) -> xla::HloInstructionProto {
+    fn instruction(opcode: &str) -> xla::HloInstructionProto {
         xla::HloInstructionProto {
             opcode: opcode.to_owned(),
-            backend_config: config.as_bytes().to_vec(),
             ..Default::default()
         }
     }
@@ -182,18 +158,6 @@ mod tests {
     }
 
     #[test]
-    fn cycles_add_up_over_the_instructions_that_have_them() {
-        let module = with_entry(vec![
-            instruction("fusion", r#"{"estimated_cycles":"120"}"#),
-            instruction("copy", r#"{"estimated_cycles":30}"#),
-            instruction("bitcast", ""),
-            instruction("call", "{}"),
-        ]);
-        assert_eq!(estimated_cycles(&module), Some(150));
-        assert_eq!(estimated_cycles(&with_entry(vec![])), None);
-    }
-
-    #[test]
     fn parameters_are_written_in_their_order() {
         let parameter = |number, element_type: xla::PrimitiveType, dimensions: &[i64]| {
             xla::HloInstructionProto {
@@ -203,7 +167,7 @@ mod tests {
                     dimensions: dimensions.to_vec(),
                     ..Default::default()
                 }),
-                ..instruction("parameter", "")
+                ..instruction("parameter")
             }
         };
         let module = with_entry(vec![
@@ -215,13 +179,13 @@ mod tests {
 
     #[test]
     fn the_caller_is_the_first_place_named() {
-        let mut named = instruction("add", "");
+        let mut named = instruction("add");
         named.metadata = Some(xla::OpMetadata {
             source_file: "model.py".to_owned(),
             source_line: 12,
             ..Default::default()
         });
-        let module = with_entry(vec![instruction("parameter", ""), named]);
+        let module = with_entry(vec![instruction("parameter"), named]);
         assert_eq!(caller(&module).unwrap(), "model.py:12");
         assert_eq!(caller(&with_entry(vec![])), None);
         // Frames are numbered from 1; the one without a parent is the outermost.

@@ -10,6 +10,7 @@ mod artifact;
 mod compiler;
 mod facts;
 mod locate;
+mod optimized;
 mod plugin;
 mod pool;
 mod process;
@@ -21,5 +22,6 @@ mod topology;
 mod wire;
 
 pub use compiler::{Compiled, Compiler, CpuProgram, Error};
+pub use optimized::Optimized;
 pub use plugin::GetPjrtApi;
 pub use serve::serve;

@@ -1,0 +1,128 @@
+//! Fields that are younger than the protos which the crate is built with: decoding drops them, so a module's bytes are read
+//! once more for those that matter, and what they say is put where the passes find it.
+//!
+//! Literals of the youngest 8- and 4-bit floating-point types keep their bytes in the field for `u8`; [`run`] makes such
+//! constants from integers. A `scan` that runs backwards has the frontend attribute [`SCAN_IS_REVERSE`]. The groups of
+//! collectives are [`super::groups`]'s.
+
+use std::collections::HashMap;
+
+use prost::Message;
+
+use super::Error;
+use super::ir::{Literal, Module, ModuleProto, PrimitiveType, Shape, shape_of};
+use super::types::bit_width;
+
+pub const SCAN_IS_REVERSE: &str = "scan_is_reverse";
+
+#[derive(Clone, PartialEq, Message)]
+struct NewerModule {
+    #[prost(message, repeated, tag = "3")]
+    computations: Vec<NewerComputation>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct NewerComputation {
+    #[prost(message, repeated, tag = "2")]
+    instructions: Vec<NewerInstruction>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct NewerInstruction {
+    #[prost(message, optional, tag = "8")]
+    literal: Option<NewerLiteral>,
+    #[prost(int64, tag = "35")]
+    id: i64,
+    #[prost(bool, tag = "94")]
+    is_reverse: bool,
+}
+
+/// One byte an element in each of them.
+#[derive(Clone, PartialEq, Message)]
+struct NewerLiteral {
+    #[prost(bytes = "vec", tag = "28")]
+    f8e4m3s: Vec<u8>,
+    #[prost(bytes = "vec", tag = "29")]
+    f8e3m4s: Vec<u8>,
+    #[prost(bytes = "vec", tag = "32")]
+    f4e2m1fns: Vec<u8>,
+    #[prost(bytes = "vec", tag = "33")]
+    f8e8m0fnus: Vec<u8>,
+}
+
+/// Puts what the newer fields in `bytes` say into the module that was decoded from them.
+pub fn add(module: &mut ModuleProto, bytes: &[u8]) -> Result<(), Error> {
+    let newer = NewerModule::decode(bytes)
+        .map_err(|error: prost::DecodeError| Error::malformed("", error.to_string()))?;
+    let mut elements = HashMap::new();
+    let mut reverse = Vec::new();
+    for instruction in newer.computations.into_iter().flat_map(|c| c.instructions) {
+        if instruction.is_reverse {
+            reverse.push(instruction.id);
+        }
+        if let Some(literal) = instruction.literal {
+            let fields = [
+                literal.f8e4m3s,
+                literal.f8e3m4s,
+                literal.f4e2m1fns,
+                literal.f8e8m0fnus,
+            ];
+            if let Some(bytes) = fields.into_iter().find(|bytes| !bytes.is_empty()) {
+                elements.insert(instruction.id, bytes);
+            }
+        }
+    }
+    if elements.is_empty() && reverse.is_empty() {
+        return Ok(());
+    }
+    let computations = module.computations.iter_mut();
+    for instruction in computations.flat_map(|c| &mut c.instructions) {
+        if let Some(bytes) = elements.remove(&instruction.id)
+            && let Some(literal) = &mut instruction.literal
+        {
+            literal.u8s = bytes;
+        }
+        if instruction.opcode == "scan" && reverse.contains(&instruction.id) {
+            let attributes = instruction.frontend_attributes.get_or_insert_default();
+            attributes
+                .map
+                .insert(SCAN_IS_REVERSE.to_owned(), "true".to_owned());
+        }
+    }
+    Ok(())
+}
+
+/// Constants of the types whose literals the protos do not know become integers with the same bits, reinterpreted.
+pub fn run(module: &mut Module) -> Result<(), Error> {
+    module.rewrite(|builder, instruction| {
+        let shape = shape_of(&instruction)?;
+        let is_newer = matches!(shape.element_type, 28 | 29 | 32 | 33);
+        let Some(literal) = &instruction.literal else {
+            builder.keep(instruction);
+            return Ok(());
+        };
+        if instruction.opcode != "constant" || !is_newer {
+            builder.keep(instruction);
+            return Ok(());
+        }
+        let shape = shape.clone();
+        let of_type = |element_type: PrimitiveType| Shape {
+            element_type: element_type.into(),
+            ..shape.clone()
+        };
+        let mut bits = builder.constant(Literal {
+            shape: literal.shape.as_ref().map(|literal| Shape {
+                element_type: PrimitiveType::U8.into(),
+                ..literal.clone()
+            }),
+            u8s: literal.u8s.clone(),
+            ..Default::default()
+        });
+        if bit_width(shape.element_type) == Some(4) {
+            bits = builder.add("convert", of_type(PrimitiveType::U4), &[bits]);
+        }
+        let constant = builder.add("bitcast-convert", shape, &[bits]);
+        builder.replace(&instruction, constant);
+        Ok(())
+    })
+}
