@@ -57,6 +57,8 @@ impl Compiler {
         numerics: MxuNumerics,
     ) -> Result<Self, Error> {
         let name = generation.topology(slice);
+        // With bounds of our own libtpu takes shapes that no TPU has.
+        libtpu.create_topology(&name, &[])?;
         // One process has all of the slice: libtpu would spread a slice of more than four chips over several hosts.
         let bounds = NamedValue::new("chips_per_host_bounds", chips_per_host(&name));
         Ok(Self {

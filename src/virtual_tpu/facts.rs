@@ -17,6 +17,9 @@ impl Facts {
         let optimized = Optimized::read(&compiled.optimized).ok();
         let nothing = xla::HloModuleProto::default();
         let module = optimized.as_ref().map_or(&nothing, Optimized::module);
+        let mut cost = executable.cost_analysis().unwrap_or_default();
+        // JSON, in which this travels, has no other numbers.
+        cost.retain(|_, value| value.as_f64().is_none_or(f64::is_finite));
         let (replicas, partitions) = options.devices_in_use();
         let partitioned = partitions > 1;
         Self {
@@ -26,7 +29,7 @@ impl Facts {
             partitions,
             code_size: executable.code_size().unwrap_or_default(),
             memory: executable.memory_stats().unwrap_or_default(),
-            cost: executable.cost_analysis().unwrap_or_default(),
+            cost,
             estimated_cycles: optimized.as_ref().and_then(Optimized::estimated_cycles),
             fingerprint: executable.fingerprint().unwrap_or_default(),
             compile_options: raw.to_vec(),

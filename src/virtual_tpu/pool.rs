@@ -38,6 +38,7 @@ struct State {
     idle: Vec<Process>,
     /// Busy and idle, and those that are starting.
     alive: usize,
+    /// Whether the first one is, which is no one's yet: 0 or 1.
     starting: usize,
     waiting: usize,
 }
@@ -91,10 +92,12 @@ impl Pool {
         });
         let first = Arc::clone(&pool);
         thread::spawn(move || {
-            // Whoever needs a helper next tries again, and tells its client what is wrong.
-            if let Ok(process) = first.launch() {
-                first.put_back(process);
-            }
+            let launched = first.launch();
+            let mut state = first.lock();
+            state.starting = 0;
+            // Without one, those who wait for it start their own, and tell their clients what is wrong.
+            state.idle.extend(launched.ok());
+            first.changed.notify_all();
         });
         pool
     }
@@ -232,10 +235,9 @@ impl Pool {
             if let Some(process) = state.idle.pop() {
                 return Ok(process);
             }
-            // A helper that is starting will do for the first who waits, and is sooner there than another.
+            // The first helper, while it starts, will do for one who waits, and is sooner there than another.
             if state.waiting >= state.starting && state.alive < self.most {
                 state.alive += 1;
-                state.starting += 1;
                 drop(state);
                 return self.launch();
             }
@@ -250,15 +252,7 @@ impl Pool {
 
     /// Starts a helper that is counted already.
     fn launch(&self) -> Result<Process, Failure> {
-        let launched = self.try_launch();
-        let mut state = self.lock();
-        state.starting -= 1;
-        if launched.is_err() {
-            state.alive -= 1;
-            // Those who wait for it start one of their own, and hear what is wrong.
-            self.changed.notify_all();
-        }
-        launched
+        self.try_launch().inspect_err(|_| self.lost())
     }
 
     fn try_launch(&self) -> Result<Process, Failure> {

@@ -4,9 +4,12 @@ use std::process::Command;
 use tpu_parity::pjrt::*;
 use tpu_parity::tensor::{ElementType, Tensor};
 
-/// The shared library beside the program that compiles for it.
+/// The shared library that Cargo built with this test: it leaves libraries beside tests, and copies them to the folder
+/// above only when it is asked to build them. The program that compiles for it is in that folder.
 pub fn library() -> PathBuf {
-    Path::new(env!("CARGO_BIN_EXE_tpu-parity")).with_file_name("libtpu_parity.so")
+    std::env::current_exe()
+        .unwrap()
+        .with_file_name("libtpu_parity.so")
 }
 
 pub fn plugin() -> Plugin {

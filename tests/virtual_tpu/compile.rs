@@ -162,8 +162,9 @@ fn a_compiler_that_hangs_is_given_up() {
 fn the_compilers_own_errors_pass_through() {
     let client = client(&[]);
     let refused = client.compile(&Program::mlir("not a module"), &CompileOptions::new());
-    let (code, message) = refusal(refused);
-    assert_eq!(code, ErrorCode::InvalidArgument, "{message}");
+    let (_, message) = refusal(refused);
+    // In the words of MLIR's parser.
+    assert!(message.contains("custom op 'not' is unknown"), "{message}");
     // 64 GiB on a chip of 32.
     let large = Program::mlir(
         "func.func public @main(%x: tensor<131072x131072xf32>) -> tensor<131072x131072xf32> {
