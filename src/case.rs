@@ -10,6 +10,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::compare::Tolerance;
+use crate::distribution::Distribution;
+use crate::suite::{TensorType, signature};
 use crate::tensor::{InputSpec, Tensor};
 
 /// `suite/subject/variant…`, each part made of `[a-z0-9._-]`. Pass rates group by suite and subject.
@@ -96,7 +98,8 @@ impl fmt::Display for CaseId {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReferenceProgram {
-    /// The same program with every float in f64 (complex in c128): inputs are widened exactly, outputs are f64.
+    /// The same program with every float in f64 (complex in c128): inputs are widened exactly, outputs are f64. Of a case on
+    /// several devices it is the program that computes on one device what they compute together.
     Widened(String),
     /// The program itself: for operators whose meaning is bound to the element type (`bitcast_convert`, `reduce_precision`, rng).
     Native,
@@ -127,12 +130,15 @@ pub struct Case {
     /// StableHLO text of a module whose public function is `main`.
     pub program: String,
     pub reference_program: ReferenceProgram,
-    /// One per parameter of `main`, in order.
+    /// One per parameter of `main`, in order; whole, where the case runs on several devices.
     pub inputs: Vec<InputSpec>,
     /// Seed of the inputs; operand `i` draws from the stream `(seed, i)`.
     pub seed: u64,
     /// One per result of `main`, in order.
     pub tolerances: Vec<Tolerance>,
+    /// Of a case that runs on several devices: how it lies on them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub distribution: Option<Distribution>,
     /// Why its file holds nothing to run: the case ends at stage `load` with this message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unloadable: Option<String>,
@@ -142,6 +148,25 @@ impl Case {
     /// BLAKE3 of the program text, in hex.
     pub fn program_hash(&self) -> String {
         blake3::hash(self.program.as_bytes()).to_hex().to_string()
+    }
+
+    /// How many devices it needs.
+    pub fn devices(&self) -> usize {
+        self.distribution.as_ref().map_or(1, Distribution::devices)
+    }
+
+    /// Element types and shapes of the results, over all devices.
+    ///
+    /// # Errors
+    /// When the program's signature cannot be read.
+    pub fn results(&self) -> Result<Vec<TensorType>, String> {
+        let mut results = signature(&self.program)?.results;
+        if let Some(distribution) = &self.distribution {
+            for ((_, shape), spec) in results.iter_mut().zip(&distribution.outputs) {
+                *shape = distribution.whole_shape(spec, shape);
+            }
+        }
+        Ok(results)
     }
 }
 

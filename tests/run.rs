@@ -44,6 +44,7 @@ fn case(name: &str, misdeed: &str) -> Case {
         }],
         seed: 1,
         tolerances: vec![Tolerance::Exact],
+        distribution: None,
         unloadable: None,
     }
 }

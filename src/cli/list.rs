@@ -126,6 +126,7 @@ mod tests {
             inputs: Vec::new(),
             seed: 1,
             tolerances: Vec::new(),
+            distribution: None,
             unloadable: None,
         }
     }

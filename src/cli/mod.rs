@@ -10,6 +10,7 @@ mod list;
 mod reference;
 mod report;
 mod run;
+mod show;
 mod store;
 mod suites;
 mod worker;
@@ -51,6 +52,7 @@ enum Command {
     Report(report::Args),
     List(list::Args),
     Run(run::Args),
+    Show(show::Args),
     Store(store::Args),
     #[command(hide = true)]
     CompileHelper(compile_helper::Args),
@@ -109,6 +111,7 @@ pub fn main() -> ExitCode {
         Command::Report(args) => report::run(&cli.global, &args),
         Command::List(args) => list::run(&args),
         Command::Run(args) => run::run(&cli.global, &args),
+        Command::Show(args) => show::run(&cli.global, &args),
         Command::Store(args) => store::run(&cli.global, &args),
         Command::CompileHelper(args) => compile_helper::run(&args),
         Command::Worker(args) => worker::run(&args),

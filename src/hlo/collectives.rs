@@ -9,7 +9,8 @@ use pjrt_sys::protos::xla::SourceTarget;
 
 use super::Error;
 use super::groups::{self, Groups};
-use super::ir::{Builder, Instruction, Literal, Module, PrimitiveType, array};
+use super::ir::{Builder, Instruction, Literal, Module, PrimitiveType, array, is_tuple, shape_of};
+use super::reducers;
 
 /// What the ids in an instruction's groups stand for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +36,7 @@ pub fn run(module: &mut Module, replicas: usize, partitions: usize) -> Result<()
         replicas: replicas as i64,
         partitions: partitions as i64,
     };
+    let known = reducers::known(module);
     module.rewrite(|builder, mut instruction| {
         instruction.sharding = None;
         match instruction.opcode.as_str() {
@@ -65,8 +67,18 @@ pub fn run(module: &mut Module, replicas: usize, partitions: usize) -> Result<()
                 let stated = groups::stated(&instruction)?;
                 let flattened = flattened(&stated, mode, slice)
                     .map_err(|what| Error::malformed(&instruction.name, what))?;
-                groups::set(&mut instruction, flattened);
                 no_channel(&mut instruction);
+                let reducer = instruction.called_computation_ids.first();
+                if instruction.opcode == "all-reduce"
+                    && !reducer.is_some_and(|id| known.contains(id))
+                {
+                    // In a group of one there is nothing to reduce.
+                    if flattened.iter().all(|group| group.len() == 1) {
+                        return alone(builder, instruction);
+                    }
+                    return reducers::gather_and_reduce(builder, instruction, flattened);
+                }
+                groups::set(&mut instruction, flattened);
             }
             _ => {}
         }
@@ -78,6 +90,18 @@ pub fn run(module: &mut Module, replicas: usize, partitions: usize) -> Result<()
     proto.spmd_parameters_shardings.clear();
     proto.use_auto_spmd_partitioning = false;
     proto.device_assignment = None;
+    Ok(())
+}
+
+/// The operands themselves.
+fn alone(builder: &mut Builder, mut instruction: Instruction) -> Result<(), Error> {
+    instruction.opcode = match is_tuple(shape_of(&instruction)?) {
+        true => "tuple".to_owned(),
+        false => "copy".to_owned(),
+    };
+    instruction.called_computation_ids.clear();
+    instruction.collective_device_list = None;
+    builder.keep(instruction);
     Ok(())
 }
 
@@ -144,12 +168,11 @@ fn flattened(stated: &Groups, mode: Mode, slice: Slice) -> Result<Groups, String
         Mode::CrossReplicaAndPartition => stated
             .iter()
             .map(|group| {
-                let of = |r: &i64| (0..partitions).map(move |p| p).zip(std::iter::repeat(*r));
-                group
-                    .iter()
-                    .flat_map(of)
-                    .map(|(p, r)| r * partitions + p)
-                    .collect()
+                let partitions_of = |r: &i64| {
+                    let first = r * partitions;
+                    first..first + partitions
+                };
+                group.iter().flat_map(partitions_of).collect()
             })
             .collect(),
     })

@@ -123,7 +123,7 @@ fn of_mesh_axes(list: &newer::MeshAxes) -> Result<Groups, String> {
     let devices = device_ids(mesh, &sizes)?;
 
     // Group by the coordinates that the parts leave out; within a group sort by those that they name.
-    let mut groups: Vec<(Vec<usize>, Vec<(Vec<usize>, i64)>)> = Vec::new();
+    let mut groups: Vec<Vec<(Vec<usize>, i64)>> = Vec::new();
     let mut index: HashMap<Vec<usize>, usize> = HashMap::new();
     for (place, device) in devices.into_iter().enumerate() {
         let mut rest = coordinates(place, &sizes);
@@ -136,18 +136,18 @@ fn of_mesh_axes(list: &newer::MeshAxes) -> Result<Groups, String> {
             named.push(digit);
             *coordinate -= digit * part.stride;
         }
-        let group = *index.entry(rest.clone()).or_insert_with(|| {
-            groups.push((rest, Vec::new()));
+        let group = *index.entry(rest).or_insert_with(|| {
+            groups.push(Vec::new());
             groups.len() - 1
         });
-        if let Some((_, members)) = groups.get_mut(group) {
+        if let Some(members) = groups.get_mut(group) {
             members.push((named, device));
         }
     }
     let expected: usize = parts.iter().map(|part| part.size).product();
     groups
         .into_iter()
-        .map(|(_, mut members)| {
+        .map(|mut members| {
             members.sort();
             match members.len() == expected {
                 true => Ok(members.into_iter().map(|(_, device)| device).collect()),

@@ -8,16 +8,20 @@ pub mod ir;
 mod asynchronous;
 mod bitcast;
 mod collectives;
+mod custom_call;
 mod fusion;
 mod groups;
 mod layout;
 mod mixed;
+mod mxu;
 mod newer;
 mod offload;
 mod physical;
+mod reducers;
 mod rng;
 mod scan;
 mod types;
+mod x64;
 
 use std::fmt;
 use std::str::FromStr;
@@ -102,6 +106,12 @@ impl Error {
     }
 }
 
+/// Whether the TPU compiler split f64 into two f32. Its arithmetic on the halves keeps what each operation rounds off, and is
+/// lost on a compiler that reassociates additions: XLA CPU's algebraic simplifier, which makes of `(x + c) - c` an `x`.
+pub fn splits_f64(module: &ModuleProto) -> bool {
+    x64::splits_f64(module)
+}
+
 /// The module with the same meaning for XLA CPU: R·P replicas of one partition, row-major parameters and results.
 pub fn to_cpu(module: ModuleProto, options: &Options) -> Result<ModuleProto, Error> {
     let mut module = Module::new(module);
@@ -111,6 +121,10 @@ pub fn to_cpu(module: ModuleProto, options: &Options) -> Result<ModuleProto, Err
     asynchronous::run(&mut module)?;
     // Once no collective is split into a start and a done.
     collectives::run(&mut module, options.replicas, options.partitions)?;
+    // From here on there are no custom calls: a pass may take one for what it is not.
+    x64::run(&mut module)?;
+    custom_call::run(&mut module)?;
+    mxu::run(&mut module, options.numerics)?;
     // While layouts still say what lies where.
     bitcast::run(&mut module)?;
     fusion::run(&mut module)?;

@@ -27,6 +27,7 @@ fn case(name: &str) -> Case {
         }],
         seed: 7,
         tolerances: vec![Tolerance::Exact],
+        distribution: None,
         unloadable: None,
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::compiled::{Compiled, ESTIMATE};
 use super::summary::{self, Group, KnownGroup, Section, Summary};
 use super::{PluginLine, ReportError};
 use crate::case::CaseId;
@@ -22,6 +23,17 @@ struct Report<'a> {
     targets: Vec<TargetPart<'a>>,
     verdicts: Verdicts<'a>,
     issues: &'a IssueStatus,
+    /// What the TPU compiler said; absent where no target has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    compiled: Option<CompiledPart<'a>>,
+}
+
+#[derive(Serialize)]
+struct CompiledPart<'a> {
+    /// What the estimates are worth.
+    estimates: &'static str,
+    #[serde(flatten)]
+    compiled: &'a Compiled<'a>,
 }
 
 #[derive(Serialize)]
@@ -171,6 +183,10 @@ pub fn render(summary: &Summary<'_>) -> Result<String, ReportError> {
         targets: summary.sections.iter().map(target).collect(),
         verdicts: verdicts(summary),
         issues: &summary.issues,
+        compiled: (!summary.compiled.is_empty()).then_some(CompiledPart {
+            estimates: ESTIMATE,
+            compiled: &summary.compiled,
+        }),
     };
     let mut text = serde_json::to_string_pretty(&report)?;
     text.push('\n');

@@ -40,6 +40,11 @@ fn test_suite(section: &Section<'_>, summary: &Summary<'_>) -> TestSuite {
         if let Some(version) = &plugin.version {
             suite.add_property(("plugin version", version.as_str()));
         }
+        if let Some(executor) = &plugin.executor {
+            suite.add_property(("executes on", executor.plugin.as_str()));
+            suite.add_property(("executor sha256", executor.sha256.as_str()));
+            suite.add_property(("numerics", executor.numerics.to_string().as_str()));
+        }
     }
     let target = section.label.replace('.', "_");
     for verdict in &section.verdicts {

@@ -17,6 +17,7 @@ macro_rules! put {
 }
 
 mod across;
+mod compiled;
 mod tail;
 
 /// A report stays below this many bytes: long lists are cut until it does.
@@ -69,6 +70,7 @@ fn page(summary: &Summary<'_>, limits: Limits) -> String {
     page.unexpected(summary);
     page.matrix(summary);
     page.differences(summary);
+    page.compiled(summary);
     for section in &summary.sections {
         page.section(section);
     }

@@ -3,6 +3,7 @@
 //! Every figure belongs to one target and one evidence, and says which. Text from plug-ins and people is escaped where it is
 //! put (`escape`), and absolute paths are cut to file names, so that a report can be committed and published.
 
+pub mod compiled;
 pub mod diff;
 pub mod escape;
 pub mod issues;
@@ -10,8 +11,10 @@ mod json;
 mod junit;
 mod markdown;
 pub mod publish;
+pub mod show;
 mod summary;
 mod terminal;
+pub mod units;
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,7 +23,7 @@ use crate::store::Run;
 use crate::track::{IssueLedger, Judgement};
 
 pub use json::SCHEMA;
-pub use summary::{FailureGroup, Group, KnownGroup, PluginLine, Section, Summary};
+pub use summary::{ExecutorLine, FailureGroup, Group, KnownGroup, PluginLine, Section, Summary};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {

@@ -2,11 +2,14 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::path::Path;
 
+use super::compiled::Compiled;
 use super::escape;
 use crate::case::CaseId;
+use crate::hlo::MxuNumerics;
 use crate::outcome::{Evidence, OutcomeKind, Stage};
-use crate::store::{Run, RunRecord};
+use crate::store::{PluginRecord, Run, RunRecord};
 use crate::target::Target;
 use crate::track::impact::{IssueStatus, issue_status};
 use crate::track::{
@@ -35,6 +38,7 @@ pub struct Summary<'a> {
     pub issues: IssueStatus,
     /// What loaded for each target.
     pub plugins: Vec<PluginLine>,
+    pub compiled: Compiled<'a>,
     labels: Labels,
 }
 
@@ -111,6 +115,23 @@ pub struct PluginLine {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stablehlo_version: Option<String>,
     pub devices: BTreeMap<String, usize>,
+    /// What executes in its place, of a virtual TPU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub executor: Option<ExecutorLine>,
+}
+
+/// The plug-in that executes what a virtual TPU's compiler returns; free of a machine's paths.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct ExecutorLine {
+    pub plugin: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    pub sha256: String,
+    pub api_version: String,
+    pub platform: String,
+    pub platform_version: String,
+    /// How matrix products round their operands.
+    pub numerics: MxuNumerics,
 }
 
 impl<'a> Summary<'a> {
@@ -134,6 +155,7 @@ impl<'a> Summary<'a> {
             sections,
             issues,
             plugins: plugins(&run.record, &labels),
+            compiled: Compiled::new(run, |target| labels.get(target).to_owned()),
             labels,
         }
     }
@@ -348,32 +370,41 @@ fn skipped<'a>(verdicts: &[&'a Verdict]) -> Vec<SkipGroup<'a>> {
 }
 
 fn plugins(record: &RunRecord, labels: &Labels) -> Vec<PluginLine> {
-    record
-        .environment
-        .plugins
-        .iter()
-        .map(|plugin| PluginLine {
-            target: labels.get(&plugin.target.to_string()).to_owned(),
-            plugin: plugin
-                .name
-                .clone()
-                .unwrap_or_else(|| file_name(&plugin.path.to_string_lossy())),
-            version: plugin
-                .name
-                .as_ref()
-                .and_then(|name| record.environment.packages.get(name).cloned()),
-            sha256: plugin.sha256.clone(),
-            api_version: format!("{}.{}", plugin.api_version.0, plugin.api_version.1),
-            platform: clean(&plugin.platform),
-            platform_version: clean(&plugin.platform_version),
-            stablehlo_version: plugin.stablehlo_version.as_deref().map(clean),
-            devices: plugin
-                .devices
-                .iter()
-                .map(|(kind, count)| (clean(kind), *count))
-                .collect(),
-        })
-        .collect()
+    let environment = &record.environment;
+    let called = |name: &Option<String>, path: &Path| {
+        let own = || file_name(&path.to_string_lossy());
+        name.clone().unwrap_or_else(own)
+    };
+    let version = |name: &Option<String>| {
+        let package = environment.packages.get(name.as_ref()?);
+        package.cloned()
+    };
+    let api = |(major, minor): (i32, i32)| format!("{major}.{minor}");
+    let line = |plugin: &PluginRecord| PluginLine {
+        target: labels.get(&plugin.target.to_string()).to_owned(),
+        plugin: called(&plugin.name, &plugin.path),
+        version: version(&plugin.name),
+        sha256: plugin.sha256.clone(),
+        api_version: api(plugin.api_version),
+        platform: clean(&plugin.platform),
+        platform_version: clean(&plugin.platform_version),
+        stablehlo_version: plugin.stablehlo_version.as_deref().map(clean),
+        devices: plugin
+            .devices
+            .iter()
+            .map(|(kind, count)| (clean(kind), *count))
+            .collect(),
+        executor: plugin.executor.as_ref().map(|executor| ExecutorLine {
+            plugin: called(&executor.name, &executor.path),
+            version: version(&executor.name),
+            sha256: executor.sha256.clone(),
+            api_version: api(executor.api_version),
+            platform: clean(&executor.platform),
+            platform_version: clean(&executor.platform_version),
+            numerics: executor.numerics,
+        }),
+    };
+    environment.plugins.iter().map(line).collect()
 }
 
 fn file_name(path: &str) -> String {

@@ -30,9 +30,12 @@ pub fn render(summary: &Summary<'_>, colour: Colour) -> String {
     for section in &summary.sections {
         page.section(section, summary);
     }
+    page.compiled(summary);
     page.foot(summary);
     page.text
 }
+
+mod compiled;
 
 struct Page {
     text: String,
@@ -272,6 +275,15 @@ impl Page {
                 ),
             );
             self.lines(2, &format!("sha256 {}", plugin.sha256));
+            if let Some(executor) = &plugin.executor {
+                let version = executor.version.as_deref().unwrap_or("of unknown version");
+                let line = format!(
+                    "executes on {} {version}, PJRT C API {}, matrix products: {}",
+                    executor.plugin, executor.api_version, executor.numerics
+                );
+                self.lines(2, &line);
+                self.lines(2, &format!("sha256 {}", executor.sha256));
+            }
         }
     }
 

@@ -298,6 +298,58 @@ fn differences_between_targets_of_one_kind_are_counted_by_reason() {
 }
 
 #[test]
+fn generations_stand_side_by_side_with_their_evidence_and_estimates_are_called_that() {
+    let run = compiled::tests::two_generations();
+    let judgement = judge(&run, &Default::default(), None);
+    let report = |format| render(format, &run, &judgement, &ledger(), Colour::Off).unwrap();
+    let markdown = report(Format::Markdown);
+    for wanted in [
+        "| aot-v5e | compile | 4 | – | 0 | 25.0 ms | – | – | 1000 B | 1.00 MiB | – |\n\
+         | vtpu-v6e | virtual | 4 | 3 (75.0%) | 1 | 25.0 ms | – | – | 1000 B | 1.00 MiB | – |\n",
+        "### Not executable on CPU — vtpu-v6e, evidence: virtual\n\n\
+         - `custom call tpu_custom_call`: 1 case\n  - `s/dot/c`\n",
+        "### Estimates by generation\n\nCycles and times are the TPU compiler's estimates: no program ran on a TPU.",
+        "The sums are over the 3 cases that have an estimate on every target here.",
+        "| aot-v5e | compile | 4800 | 4.80 µs | ×1.00 | 0 |\n| vtpu-v6e | virtual | 1200 | 1.20 µs | ×0.25 | 0 |\n",
+        "| operator | cases | aot-v5e (compile), estimate | vtpu-v6e (virtual), estimate |\n|---|--:|--:|--:|\n\
+         | `s/tanh` | 1 | 4.00 µs, 4000 cycles | 1.00 µs, 1000 cycles |\n\
+         | `s/dot` | 2 | 800 ns, 800 cycles | 200 ns, 200 cycles |\n",
+        "| vtpu-v6e executes on | xla-cpu |",
+    ] {
+        assert!(markdown.contains(wanted), "{wanted}\nis not in\n{markdown}");
+    }
+    let terminal = report(Format::Terminal);
+    for wanted in [
+        "of the 4 cases that compile for vtpu-v6e (virtual), 3 ran on CPU\n  not executable: custom call tpu_custom_call: 1 case\n",
+        "too large for vtpu-v6e (virtual): 1 case\n",
+        "Estimated time by generation\n",
+        "  executes on xla-cpu 0.11.2, PJRT C API 0.115, matrix products: mxu\n",
+    ] {
+        assert!(terminal.contains(wanted), "{wanted}\nis not in\n{terminal}");
+    }
+    assert!(
+        terminal
+            .lines()
+            .all(|line| line.chars().count() <= terminal::WIDTH)
+    );
+    let value: serde_json::Value = serde_json::from_str(&report(Format::Json)).unwrap();
+    assert_eq!(value["compiled"]["common_cases"], 3);
+    assert_eq!(value["compiled"]["targets"][1]["estimate"]["cycles"], 1200);
+    assert_eq!(
+        value["run"]["environment"]["plugins"][2]["executor"]["numerics"],
+        "mxu"
+    );
+    // The three evidences are three sections, and no figure is of two.
+    let evidence: Vec<_> = (0..3)
+        .map(|i| value["targets"][i]["evidence"].as_str())
+        .collect();
+    assert_eq!(
+        evidence,
+        [Some("hardware"), Some("compile"), Some("virtual")]
+    );
+}
+
+#[test]
 fn skipped_cases_are_no_passes_and_show_with_their_reason() {
     let (run, judgement) = builds();
     let ledger = ledger();

@@ -4,8 +4,7 @@ use super::device::{Stop, compile_and_load, execute, generate_inputs};
 use crate::case::{Case, ReferenceProgram};
 use crate::compare::{ReferenceTensor, Tolerance};
 use crate::outcome::{OutcomeKind, Stage};
-use crate::pjrt::{Client, Device as PjrtDevice};
-use crate::suite::signature;
+use crate::pjrt::{Client, CompileOptions, Device as PjrtDevice};
 use crate::tensor::{ElementType, Tensor};
 
 pub(super) fn reference(
@@ -16,7 +15,7 @@ pub(super) fn reference(
 ) -> Result<Vec<ReferenceTensor>, Stop> {
     on_stage(Stage::Compile);
     let odd = |message: String| Stop::new(OutcomeKind::Error, Stage::Compare, message);
-    let own = signature(&case.program).map_err(odd)?.results;
+    let own = case.results().map_err(odd)?;
     let drawn = generate_inputs(case)?;
     let (program, inputs) = match &case.reference_program {
         ReferenceProgram::Widened(program) => {
@@ -27,7 +26,7 @@ pub(super) fn reference(
             return Err(odd("no reference of this case can be computed".to_owned()));
         }
     };
-    let executable = compile_and_load(client, case, program)?;
+    let executable = compile_and_load(client, case, program, &CompileOptions::default())?;
     on_stage(Stage::Run);
     let run = |inputs: &[Tensor]| {
         execute(client, device, &executable, inputs).map_err(|e| Stop::plugin(Stage::Run, &e))

@@ -2,12 +2,15 @@
 //!
 //! Stages are announced before they begin, since any of them may be the last thing that this process does.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::time::Instant;
 
 use super::measure::{fits, measure, note_topology};
 use super::parse_error::parser_message;
 use super::protocol::Hello;
+use super::spmd;
 use super::virtual_tpu::VirtualTpu;
 use crate::case::Case;
 use crate::compare::{CompareError, Comparison, Numerics, ReferenceTensor, compare};
@@ -15,7 +18,7 @@ use crate::line::one_line;
 use crate::outcome::{Evidence, Metrics, Outcome, OutcomeKind, Stage};
 use crate::pjrt::{
     Client, CompileOptions, Device as PjrtDevice, Error, ErrorCode, ExecuteOptions,
-    LoadedExecutable, Plugin, Program, Topology,
+    LoadedExecutable, NamedValue, Plugin, Program, Topology,
 };
 use crate::store::PluginRecord;
 use crate::target::Target;
@@ -26,6 +29,11 @@ use crate::virtual_tpu;
 pub(super) struct Device {
     target: Target,
     kind: Kind,
+    /// How many devices it shows.
+    devices: usize,
+    hello: Hello,
+    /// Larger slices of the same generation, by name, for cases that need more devices than a target without a slice has.
+    larger: RefCell<BTreeMap<&'static str, Rc<Result<Device, String>>>>,
 }
 
 enum Kind {
@@ -134,7 +142,7 @@ impl Device {
                 Kind::Virtual(Box::new(device))
             }
             Target::Cpu | Target::Tpu | Target::Plugin(_) => {
-                let client = plugin.create_client(&hello.options)?;
+                let client = plugin.create_client(&client_options(hello))?;
                 record.platform = client.platform_name()?;
                 record.platform_version = client.platform_version()?;
                 let mut devices = client.addressable_devices()?;
@@ -161,6 +169,9 @@ impl Device {
             Self {
                 target: hello.target.clone(),
                 kind,
+                devices: record.devices.values().sum(),
+                hello: hello.clone(),
+                larger: RefCell::default(),
             },
             record,
         ))
@@ -174,6 +185,20 @@ impl Device {
         on_stage: &mut dyn FnMut(Stage),
     ) -> Outcome {
         let mut metrics = Metrics::default();
+        if case.devices() > self.devices {
+            let larger = self.with_devices(case.devices());
+            return match larger.as_deref() {
+                Some(Ok(larger)) => Outcome {
+                    target: self.target.to_string(),
+                    ..larger.execute(case, reference, on_stage)
+                },
+                Some(Err(why)) => {
+                    let stop = Stop::new(OutcomeKind::Error, Stage::Load, why);
+                    self.outcome(case, Err(stop), metrics)
+                }
+                None => self.outcome(case, Err(spmd::too_few(case, self.devices)), metrics),
+            };
+        }
         if let Some(reason) = &case.unloadable {
             let stop = Stop::new(OutcomeKind::Error, Stage::Load, reason);
             return self.outcome(case, Err(stop), metrics);
@@ -205,6 +230,34 @@ impl Device {
             Ok(Stage::Compare)
         });
         self.outcome(case, ended, metrics)
+    }
+
+    /// Where a target without a slice stands for the generation, the smallest slice that is large enough: it needs no
+    /// hardware, so nothing is skipped for the want of it. None where the devices are what they are.
+    fn with_devices(&self, devices: usize) -> Option<Rc<Result<Self, String>>> {
+        let (Target::Aot { generation, slice } | Target::Virtual { generation, slice }) =
+            &self.target
+        else {
+            return None;
+        };
+        if slice.is_some() {
+            return None;
+        }
+        let slice = spmd::slice_with(*generation, devices)?;
+        let open = || {
+            let mut hello = self.hello.clone();
+            let (Target::Aot { slice: of, .. } | Target::Virtual { slice: of, .. }) =
+                &mut hello.target
+            else {
+                return Err("only a generation has slices".to_owned());
+            };
+            *of = Some(slice.to_owned());
+            let (device, _) = Self::open(&hello).map_err(|error| error.to_string())?;
+            Ok(device)
+        };
+        let mut larger = self.larger.borrow_mut();
+        let device = larger.entry(slice).or_insert_with(|| Rc::new(open()));
+        Some(Rc::clone(device))
     }
 
     /// The reference of a case; an error says why there can be none.
@@ -271,6 +324,16 @@ pub(super) fn runs_programs(target: &Target) -> bool {
     target.evidence() != Evidence::Compile
 }
 
+/// XLA CPU shows as many devices as it is asked for.
+fn client_options(hello: &Hello) -> Vec<NamedValue> {
+    const COUNT: &str = "cpu_device_count";
+    let mut options = hello.options.clone();
+    if hello.target == Target::Cpu && !options.iter().any(|option| option.name == COUNT) {
+        options.push(NamedValue::new(COUNT, spmd::CPU_DEVICES));
+    }
+    options
+}
+
 fn aot_compile(
     plugin: &Plugin,
     topology: &Topology,
@@ -282,7 +345,7 @@ fn aot_compile(
     let program = Program::mlir(&case.program);
     let start = Instant::now();
     let executable = plugin
-        .compile(topology, &program, &CompileOptions::default())
+        .compile(topology, &program, &spmd::compile_options(case))
         .map_err(|e| Stop::compile(case, &e))?;
     metrics.compile_ms = Some(milliseconds(start));
     measure(
@@ -303,12 +366,12 @@ fn run(
     on_stage(Stage::Compile);
     let inputs = generate_inputs(case)?;
     let start = Instant::now();
-    let executable = compile_and_load(client, case, &case.program)?;
+    let options = spmd::compile_options(case);
+    let executable = compile_and_load(client, case, &case.program, &options)?;
     metrics.compile_ms = Some(milliseconds(start));
     on_stage(Stage::Run);
     let start = Instant::now();
-    let results =
-        execute(client, device, &executable, &inputs).map_err(|e| Stop::plugin(Stage::Run, &e))?;
+    let results = spmd::execute_case(client, device, case, &executable, &inputs)?;
     metrics.run_ms = Some(milliseconds(start));
     Ok(results)
 }
@@ -318,9 +381,10 @@ pub(super) fn compile_and_load(
     client: &Client,
     case: &Case,
     program: &str,
+    options: &CompileOptions,
 ) -> Result<LoadedExecutable, Stop> {
     client
-        .compile(&Program::mlir(program), &CompileOptions::default())
+        .compile(&Program::mlir(program), options)
         .map_err(|e| Stop::compile(case, &e))
 }
 

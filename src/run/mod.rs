@@ -16,6 +16,7 @@ mod pool;
 mod process;
 mod progress;
 mod protocol;
+mod spmd;
 pub(crate) mod stderr;
 mod summary;
 mod supervisor;

@@ -27,7 +27,7 @@ pub(super) enum Request {
     Compute(Box<Case>),
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Hello {
     pub target: Target,
     pub plugin: PathBuf,

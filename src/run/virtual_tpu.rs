@@ -6,15 +6,15 @@
 use std::time::{Duration, Instant};
 
 use super::Executor;
-use super::device::{Stop, execute, generate_inputs, milliseconds};
+use super::device::{Stop, generate_inputs, milliseconds};
 use super::measure::{fits, measure, note_topology};
+use super::spmd;
 use crate::case::Case;
 use crate::compare::Numerics;
 use crate::hlo;
 use crate::outcome::{Metrics, NotExecutable, OutcomeKind, Stage};
 use crate::pjrt::{
-    Client, CompileOptions, Device as PjrtDevice, Error, LoadedExecutable, NamedValue, Plugin,
-    Program,
+    Client, Device as PjrtDevice, Error, LoadedExecutable, NamedValue, Plugin, Program,
 };
 use crate::store::{ExecutorRecord, PluginRecord};
 use crate::target::Generation;
@@ -80,7 +80,7 @@ impl VirtualTpu {
         let program = Program::mlir(&case.program);
         let compiled = self
             .compiler
-            .compile(&program, &CompileOptions::default())
+            .compile(&program, &spmd::compile_options(case))
             .map_err(|error| match error {
                 virtual_tpu::Error::Plugin(error) => Stop::compile(case, &error),
                 error => Stop::new(OutcomeKind::Error, Stage::Compile, error),
@@ -110,8 +110,7 @@ impl VirtualTpu {
         let executable = self.compile_for_cpu(&cpu)?;
         metrics.cpu_compile_ms = Some(milliseconds(start));
         let start = Instant::now();
-        let results = execute(&self.client, &self.device, &executable, &inputs)
-            .map_err(|e| Stop::plugin(Stage::Run, &e))?;
+        let results = spmd::execute_case(&self.client, &self.device, case, &executable, &inputs)?;
         metrics.run_ms = Some(milliseconds(start));
         Ok(results)
     }

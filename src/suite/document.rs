@@ -7,6 +7,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::SuiteErrors;
+use super::distribution::{self, Devices};
 use super::fields::{Fields, Located, Source, article, plain};
 use crate::tensor::ElementType;
 use crate::text::toml_error;
@@ -36,6 +37,8 @@ pub struct Op {
     pub program: Located<String>,
     pub inputs: Vec<Input>,
     pub bind: Bindings,
+    /// Of one that runs on several.
+    pub devices: Option<Devices>,
 }
 
 #[derive(Debug)]
@@ -58,6 +61,8 @@ pub struct Input {
     pub shape: toml::Value,
     pub domain: toml::Value,
     pub when: Option<String>,
+    /// How it lies on several devices.
+    pub spec: toml::Value,
 }
 
 pub fn parse(text: &str, file: &Path) -> Result<Family, SuiteErrors> {
@@ -176,8 +181,14 @@ fn read_op(source: &mut Source<'_>, table: &DeTable<'_>, line: usize, suite: &st
     for (table, line) in tables(source, &mut fields, "inputs", Some(&case)).unwrap_or_default() {
         inputs.push(read_input(source, table, line, &case));
     }
+    let devices = distribution::read(source, &mut fields, line, &case);
+    if native && devices.is_some() {
+        let what = "a reference of its own program, and an unsharded one";
+        source.error(line, Some(&case), what, "leave 'reference' out");
+    }
     fields.finish(source);
     Some(Op {
+        devices,
         line,
         spec: spec.map_or_else(|| name.clone(), |spec| spec.value),
         name,
@@ -321,6 +332,7 @@ fn read_input(source: &mut Source<'_>, table: &DeTable<'_>, line: usize, case: &
     let shape = value("shape", "shape");
     let domain = value("domain", "any");
     let when = fields.string(source, "when");
+    let spec = distribution::spec_of(&mut fields);
     fields.finish(source);
     Input {
         line,
@@ -328,6 +340,7 @@ fn read_input(source: &mut Source<'_>, table: &DeTable<'_>, line: usize, case: &
         shape,
         domain,
         when: when.map(|when| when.value),
+        spec,
     }
 }
 
@@ -353,7 +366,7 @@ fn bindings(
 }
 
 /// The tables of an array of tables, with their lines; none where the key is absent.
-fn tables<'t, 'a>(
+pub fn tables<'t, 'a>(
     source: &mut Source<'_>,
     fields: &mut Fields<'t, 'a>,
     key: &str,

@@ -1,14 +1,17 @@
 //! Expands an operator's grid into cases: bindings, rendered programs, inputs, tolerances, ids and seeds.
 
-use minijinja::value::Value;
+use minijinja::value::{Value, ValueKind};
 use minijinja::{Environment, Template};
 
+use super::distribution::Devices;
 use super::document::{AxisValue, Bindings, Family, Input, Op};
+use super::fields::Located;
 use super::signature::{Signature, signature};
-use super::template::{context, describe, environment, parse_type};
+use super::template::{context, describe, environment, parse_type, plain};
 use super::tolerance::{domain, impossible, tolerances};
 use super::{SuiteError, SuiteErrors};
 use crate::case::{Case, CaseId, Origin, ReferenceProgram};
+use crate::distribution::Distribution;
 use crate::tensor::{ElementType, InputSpec};
 
 pub fn expand(family: &Family) -> Result<Vec<Case>, SuiteErrors> {
@@ -182,15 +185,19 @@ impl Expansion<'_> {
                 (point.line, error.to_string(), remedy.to_owned())
             })?;
         let program = self.render(&templates.0, point)?;
-        let reference_program = match self.op.native {
-            true => ReferenceProgram::Native,
-            false => ReferenceProgram::Widened(self.render(&templates.1, point)?),
+        let reference_program = match (self.op.native, &self.op.devices) {
+            (true, None) => ReferenceProgram::Native,
+            (false, None) => ReferenceProgram::Widened(self.render(&templates.1, point)?),
+            (_, Some(devices)) => ReferenceProgram::Widened(self.unsharded(devices, point)?),
         };
         let signature = signature(&program).map_err(|what| {
             let remedy = "write `func.func @main(…) -> …` with static tensors";
             (self.op.program.line, what, remedy.to_owned())
         })?;
-        let inputs = self.inputs(point, &signature)?;
+        let present = self.present(point)?;
+        let distribution = self.distribution(&present, point)?;
+        let inputs = self.inputs(&present, point, &signature, distribution.as_ref())?;
+        self.check_outputs(&signature, distribution.as_ref())?;
         let results: Vec<ElementType> = signature.results.iter().map(|result| result.0).collect();
         let count = |expression: &str| {
             let value = self.evaluate(expression, point)?;
@@ -213,6 +220,7 @@ impl Expansion<'_> {
             reference_program,
             inputs,
             tolerances,
+            distribution,
             unloadable: None,
         })
     }
@@ -224,6 +232,10 @@ impl Expansion<'_> {
     }
 
     fn template_problem(&self, error: &minijinja::Error) -> Problem {
+        self.problem_in(&self.op.program, error)
+    }
+
+    fn problem_in(&self, template: &Located<String>, error: &minijinja::Error) -> Problem {
         let (mut what, line) = describe(error);
         if let (Some(range), Some(source)) = (error.range(), error.template_source())
             && let Some(at) = source.get(range)
@@ -232,35 +244,54 @@ impl Expansion<'_> {
             what = format!("{what} at `{at}`");
         }
         (
-            self.op.program.line + line - 1,
+            template.line + line - 1,
             format!("template: {what}"),
             remedy_bind(),
         )
     }
 
-    fn inputs(&self, point: &Point, signature: &Signature) -> Result<Vec<InputSpec>, Problem> {
-        let mut inputs = Vec::with_capacity(self.op.inputs.len());
+    /// The operands that the point has.
+    fn present(&self, point: &Point) -> Result<Vec<&Input>, Problem> {
+        let mut present = Vec::with_capacity(self.op.inputs.len());
         for input in &self.op.inputs {
-            let present = match &input.when {
+            let wanted = match &input.when {
                 None => true,
                 Some(when) => self
                     .evaluate(when, point)
                     .map_err(|what| (input.line, format!("'when': {what}"), remedy_bind()))?
                     .is_true(),
             };
-            if !present {
-                continue;
+            if wanted {
+                present.push(input);
             }
+        }
+        Ok(present)
+    }
+
+    fn inputs(
+        &self,
+        present: &[&Input],
+        point: &Point,
+        signature: &Signature,
+        distribution: Option<&Distribution>,
+    ) -> Result<Vec<InputSpec>, Problem> {
+        let mut inputs = Vec::with_capacity(present.len());
+        for (index, input) in present.iter().enumerate() {
             let spec = self.input(input, point)?;
-            let index = inputs.len();
-            if let Some((element_type, shape)) = signature.parameters.get(index)
-                && (*element_type != spec.element_type || *shape != spec.shape)
+            let shape = match distribution {
+                None => spec.shape.clone(),
+                Some(distribution) => distribution
+                    .program_shape(&distribution.inputs[index], &spec.shape)
+                    .map_err(|error| (input.line, error.to_string(), REMEDY_SPEC.to_owned()))?,
+            };
+            if let Some((element_type, parameter)) = signature.parameters.get(index)
+                && (*element_type != spec.element_type || *parameter != shape)
             {
                 return Err((
                     input.line,
                     format!(
-                        "input {index} is {} {:?}, but the program's parameter is {element_type} {shape:?}",
-                        spec.element_type, spec.shape
+                        "input {index} is {} {shape:?}, but the program's parameter is {element_type} {parameter:?}",
+                        spec.element_type
                     ),
                     "make the two agree".to_owned(),
                 ));
@@ -279,6 +310,64 @@ impl Expansion<'_> {
             ));
         }
         Ok(inputs)
+    }
+
+    fn distribution(
+        &self,
+        present: &[&Input],
+        point: &Point,
+    ) -> Result<Option<Distribution>, Problem> {
+        let Some(devices) = &self.op.devices else {
+            return Ok(None);
+        };
+        let evaluate = |expression: &str| {
+            let value = self.evaluate(expression, point)?;
+            plain(&value).ok_or_else(|| format!("`{expression}` gives {value}"))
+        };
+        let specs: Vec<(usize, &toml::Value)> = present
+            .iter()
+            .map(|input| (input.line, &input.spec))
+            .collect();
+        devices
+            .resolve(&specs, &point.bindings, &evaluate)
+            .map(Some)
+            .map_err(|(line, what)| (line, what, REMEDY_SPEC.to_owned()))
+    }
+
+    fn check_outputs(
+        &self,
+        signature: &Signature,
+        distribution: Option<&Distribution>,
+    ) -> Result<(), Problem> {
+        let Some(distribution) = distribution else {
+            return Ok(());
+        };
+        let (specs, results) = (&distribution.outputs, &signature.results);
+        if specs.len() != results.len() {
+            return Err((
+                self.op.line,
+                format!("{} outputs for {} results", specs.len(), results.len()),
+                "write one [[op.outputs]] per result of @main".to_owned(),
+            ));
+        }
+        for (spec, (_, shape)) in specs.iter().zip(results) {
+            let whole = distribution.whole_shape(spec, shape);
+            distribution
+                .program_shape(spec, &whole)
+                .map_err(|error| (self.op.line, error.to_string(), REMEDY_SPEC.to_owned()))?;
+        }
+        Ok(())
+    }
+
+    /// The reference's program, in f64.
+    fn unsharded(&self, devices: &Devices, point: &Point) -> Result<String, Problem> {
+        let located = &devices.unsharded;
+        let problem = |error: minijinja::Error| self.problem_in(located, &error);
+        let template = self
+            .widened
+            .template_from_str(&located.value)
+            .map_err(problem)?;
+        template.render(point.context.clone()).map_err(problem)
     }
 
     fn input(&self, input: &Input, point: &Point) -> Result<InputSpec, Problem> {
@@ -322,7 +411,8 @@ impl Expansion<'_> {
             }
         };
         let bad = || format!("shape {list} is not a list of sizes");
-        if list.kind() != minijinja::value::ValueKind::Seq {
+        // The sum of two lists is an iterable.
+        if !matches!(list.kind(), ValueKind::Seq | ValueKind::Iterable) {
             return Err(bad());
         }
         list.try_iter()
@@ -336,6 +426,8 @@ impl Expansion<'_> {
             .collect()
     }
 }
+
+const REMEDY_SPEC: &str = "correct 'replicas', 'mesh', 'partitioner' or the 'spec': README.md of the suites describes them";
 
 fn remedy_bind() -> String {
     "correct the expression, or bind the name in [op.bind], the axis value or the variant"

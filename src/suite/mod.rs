@@ -3,6 +3,7 @@
 //! A person adds an operator without touching Rust; `suites/README.md` describes the format. Nothing here runs a program or
 //! generates an input: what comes out is a list of self-contained [`Case`]s, or every error that the files hold.
 
+mod distribution;
 mod document;
 mod error;
 mod expand;

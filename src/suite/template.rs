@@ -1,6 +1,6 @@
 //! The template engine: minijinja with an error for what is undefined, and the functions that write StableHLO.
 
-use minijinja::value::Value;
+use minijinja::value::{Value, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior};
 
 use super::document::Bindings;
@@ -165,6 +165,23 @@ fn jinja(value: &toml::Value) -> Value {
                 .iter()
                 .map(|(name, value)| (name.clone(), jinja(value))),
         ),
+    }
+}
+
+/// The inverse, for numbers, strings and lists of them.
+pub fn plain(value: &Value) -> Option<toml::Value> {
+    match value.kind() {
+        ValueKind::Bool => Some(toml::Value::Boolean(value.is_true())),
+        ValueKind::Number if value.is_integer() => value.as_i64().map(toml::Value::Integer),
+        ValueKind::Number => f64::try_from(value.clone()).ok().map(toml::Value::Float),
+        ValueKind::String => value
+            .as_str()
+            .map(|text| toml::Value::String(text.to_owned())),
+        ValueKind::Seq | ValueKind::Iterable => {
+            let items = value.try_iter().ok()?.map(|item| plain(&item));
+            items.collect::<Option<_>>().map(toml::Value::Array)
+        }
+        _ => None,
     }
 }
 

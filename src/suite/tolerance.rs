@@ -111,7 +111,13 @@ fn accumulate(
         let Some(value) = table.get(key) else {
             return Ok(None);
         };
-        let value = follow(value, bindings)?;
+        let value = match follow(value, bindings)? {
+            toml::Value::Table(by_type) => by_type
+                .get(result.name())
+                .or_else(|| by_type.get("default"))
+                .ok_or_else(|| format!("{key} has no entry for {result} and no default"))?,
+            value => value,
+        };
         let text = value
             .as_str()
             .ok_or_else(|| format!("{key} = {value} is not a string"))?;

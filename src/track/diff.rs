@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::verdict::is_failure;
 use crate::case::CaseId;
-use crate::outcome::{Evidence, Outcome, OutcomeKind};
+use crate::outcome::{Evidence, Metrics, Outcome, OutcomeKind};
 use crate::store::{PluginRecord, Run};
 use crate::target::Target;
 
@@ -216,6 +216,13 @@ fn metric_changes(old: &Outcome, new: &Outcome) -> Vec<MetricChange> {
         let now = is.memory.get(name).map(|&n| n as f64);
         pairs.push((format!("{name} memory"), Some(*bytes as f64), now, EXACT));
     }
+    let cycles = |metrics: &Metrics| metrics.estimate?.cycles.map(|n| n as f64);
+    pairs.push((
+        "estimated cycles".to_owned(),
+        cycles(was),
+        cycles(is),
+        EXACT,
+    ));
     for name in COSTS {
         let of = |costs: &BTreeMap<String, f64>| costs.get(name).copied();
         pairs.push((name.to_owned(), of(&was.cost), of(&is.cost), EXACT));
@@ -288,6 +295,15 @@ fn environment(old: &Run, new: &Run) -> Vec<EnvironmentChange> {
                 .unwrap_or_else(|| "unknown".to_owned())
         };
         compare(format!("{target} SHA-256"), &before.sha256, &plugin.sha256);
+        let executor = |p: &PluginRecord| {
+            let executor = p.executor.as_ref();
+            executor.map_or_else(Default::default, |e| {
+                (e.sha256.clone(), e.numerics.to_string())
+            })
+        };
+        let ((old_sha256, old_numerics), (sha256, numerics)) = (executor(before), executor(plugin));
+        compare(format!("{target} executor's SHA-256"), &old_sha256, &sha256);
+        compare(format!("{target} numerics"), &old_numerics, &numerics);
         compare(format!("{target} PJRT C API"), &api(before), &api(plugin));
         compare(
             format!("{target} platform version"),

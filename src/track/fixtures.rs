@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use super::{Expectations, IssueLedger};
+use crate::hlo::MxuNumerics;
 use crate::outcome::{Metrics, Outcome, OutcomeKind, Stage};
-use crate::store::{Environment, PluginRecord, Run, RunRecord};
+use crate::store::{Environment, ExecutorRecord, PluginRecord, Run, RunRecord};
 use crate::target::Target;
 
 pub fn run(id: &str, targets: &[&str], planned: &[&str]) -> Run {
@@ -59,7 +60,15 @@ fn plugin(target: &Target) -> PluginRecord {
         stablehlo_version: Some("1.20.0".to_owned()),
         devices: [("A device".to_owned(), 4)].into(),
         memory_limit: None,
-        executor: None,
+        executor: matches!(target, Target::Virtual { .. }).then(|| ExecutorRecord {
+            name: Some("xla-cpu".to_owned()),
+            path: PathBuf::from("/opt/someone/plugins/cpu.so"),
+            sha256: "00".repeat(32),
+            api_version: (0, 115),
+            platform: "cpu".to_owned(),
+            platform_version: "1".to_owned(),
+            numerics: MxuNumerics::Mxu,
+        }),
     }
 }
 
@@ -81,11 +90,15 @@ pub fn outcome_with(run: &mut Run, target: &str, case: &str, kind: OutcomeKind, 
         },
         message: (kind != OutcomeKind::Pass).then(|| message.to_owned()),
         code: None,
-        metrics: Metrics {
-            compile_ms: Some(25.0),
-            run_ms: Some(0.5),
-            code_size: Some(1000),
-            ..Metrics::default()
+        metrics: if matches!(kind, OutcomeKind::Pass | OutcomeKind::Fail) {
+            Metrics {
+                compile_ms: Some(25.0),
+                run_ms: Some(0.5),
+                code_size: Some(1000),
+                ..Metrics::default()
+            }
+        } else {
+            Metrics::default()
         },
         attempts: vec![kind],
     });

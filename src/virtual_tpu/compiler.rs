@@ -104,10 +104,14 @@ impl Compiler {
             replicas,
             partitions,
         };
+        let mut options = cpu_options(options, replicas * partitions);
+        if hlo::splits_f64(module) {
+            options = options.flag("xla_disable_hlo_passes", "algsimp");
+        }
         let module = hlo::to_cpu(module.clone(), &options_for_passes)?;
         Ok(CpuProgram {
             program: Program::hlo(module.encode_to_vec()),
-            options: cpu_options(options, replicas * partitions),
+            options,
         })
     }
 }

@@ -100,6 +100,21 @@ impl Page {
                 )),
                 plugin.sha256
             );
+            if let Some(executor) = &plugin.executor {
+                put!(
+                    self,
+                    "| {} executes on | {} | {} | {} | – | {} | `{}` |",
+                    markdown_text(&plugin.target),
+                    markdown_text(&executor.plugin),
+                    markdown_text(executor.version.as_deref().unwrap_or("–")),
+                    executor.api_version,
+                    markdown_text(&format!(
+                        "{} {}, matrix products: {}",
+                        executor.platform, executor.platform_version, executor.numerics
+                    )),
+                    executor.sha256
+                );
+            }
         }
     }
 }

@@ -128,6 +128,7 @@ fn file_cases(path: &Path, relative: &Path, text: &str) -> Vec<Case> {
                     seed: 0,
                     tolerances: program.tolerances,
                     unloadable: None,
+                    distribution: None,
                 },
                 Err(reason) => refused(id, origin, &reason),
             }
@@ -182,6 +183,7 @@ fn refused(id: CaseId, origin: Origin, reason: &str) -> Case {
         seed: 0,
         tolerances: Vec::new(),
         unloadable: Some(format!("{origin}: {reason}")),
+        distribution: None,
         origin,
     }
 }

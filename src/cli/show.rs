@@ -1,0 +1,95 @@
+//! `show`: one case in full.
+
+use anyhow::anyhow;
+
+use super::judged::{Tracker, print};
+use super::suites::SuiteArgs;
+use super::{CommandResult, Failure, Global, Verdict};
+use crate::case::Case;
+use crate::reference::ReferenceStore;
+use crate::report::Summary;
+use crate::report::show::{Shown, case, in_run};
+use crate::store::Run;
+use crate::suite::{Source, load_sources};
+
+/// Show one case: its program, inputs and reference, and what became of it in a run.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// The case's id
+    #[arg(value_name = "CASE")]
+    case: String,
+    /// The run to show: an id, a label, a path, latest or latest~N [default: the latest, if there is one]
+    #[arg(long, value_name = "RUN")]
+    run: Option<String>,
+    #[command(flatten)]
+    suites: SuiteArgs,
+}
+
+pub fn run(global: &Global, args: &Args) -> CommandResult {
+    let tracker = Tracker::open(global)?;
+    let run = tracker.run_or_latest(args.run.as_deref())?;
+    let cases = load(args, &tracker, run.as_ref())?;
+    let found = cases.iter().find(|case| case.id.as_str() == args.case);
+    let found = found.ok_or_else(|| unknown(&args.case, &cases))?;
+    let mut text = case(&shown(&tracker, found)?);
+    if let Some(run) = &run {
+        let judgement = tracker.judge(run, None);
+        let summary = Summary::new(run, &judgement, &tracker.ledger);
+        let outcomes: Vec<_> = run.outcomes.iter().filter(|o| o.case == found.id).collect();
+        text += &in_run(&summary, &outcomes);
+    }
+    print(&text)?;
+    Ok(Verdict::Clean)
+}
+
+/// From the suites that are named, or else from those that the run took its cases from.
+fn load(args: &Args, tracker: &Tracker, run: Option<&Run>) -> Result<Vec<Case>, Failure> {
+    let of_run = run
+        .map(|run| run.record.suites.as_slice())
+        .unwrap_or_default();
+    if !args.suites.suites.is_empty() || of_run.is_empty() {
+        return args.suites.load(&tracker.project);
+    }
+    let sources = of_run.iter().map(|text| text.parse::<Source>());
+    let sources = sources
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(Failure::wrong_use)?;
+    load_sources(&tracker.project.suites(), &sources).map_err(Failure::wrong_use)
+}
+
+fn shown<'a>(tracker: &Tracker, case: &'a Case) -> Result<Shown<'a>, Failure> {
+    let references = tracker.project.references();
+    let store = ReferenceStore::open(&references).map_err(Failure::wrong_use)?;
+    let provenance = store.record(&case.id).map(|record| {
+        let made = &record.provenance;
+        let (plugin, version) = (&made.plugin.name, &made.plugin.version);
+        format!(", computed by {plugin} {version} on {}", made.date)
+    });
+    let drawn = case.inputs.iter().enumerate().map(|(operand, spec)| {
+        let drawn = spec.generate(case.seed, operand);
+        drawn.map_err(|error| format!("input {operand}: {error}"))
+    });
+    Ok(Shown {
+        case,
+        inputs: drawn.collect(),
+        reference: store.reference(case),
+        provenance,
+    })
+}
+
+/// Names a few cases of the same operator, if there are any.
+fn unknown(id: &str, cases: &[Case]) -> Failure {
+    let prefix: Vec<&str> = id.split('/').take(2).collect();
+    let prefix = format!("{}/", prefix.join("/"));
+    let near: Vec<&str> = cases
+        .iter()
+        .map(|case| case.id.as_str())
+        .filter(|other| other.starts_with(&prefix))
+        .take(3)
+        .collect();
+    let hint = match near.as_slice() {
+        [] => "tpu-parity list --format ids has all of them".to_owned(),
+        near => format!("there are {}, …", near.join(", ")),
+    };
+    Failure::wrong_use(anyhow!("there is no case '{id}'; {hint}"))
+}
