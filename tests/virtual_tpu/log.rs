@@ -50,7 +50,7 @@ fn every_compilation_is_a_line_and_other_shapes_are_recompiles() {
     // The kernel compiled for the TPU all the same.
     let kernel = &log.records[3];
     assert!(kernel.code_size.unwrap() > 0);
-    assert!(kernel.message.as_ref().unwrap().contains("tpu_custom_call"));
+    assert!(kernel.message.as_ref().unwrap().contains("Mosaic kernel"));
 
     let recompiles = log.recompiles();
     assert_eq!(recompiles.len(), 1);
