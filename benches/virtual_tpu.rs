@@ -77,9 +77,10 @@ fn report(what: &str, times: &[(f64, f64)], limit: f64) {
 }
 
 type Shapes = Vec<Vec<usize>>;
+type OfRound = Box<dyn Fn(usize) -> String>;
 
 /// A name, the program of a round (each is compiled but once, for compilers remember), and the shapes of its inputs.
-fn programs() -> Vec<(&'static str, Box<dyn Fn(usize) -> String>, Shapes)> {
+fn programs() -> Vec<(&'static str, OfRound, Shapes)> {
     fn module(round: usize, body: &str) -> String {
         format!("module @bench_{round} {{\n{body}\n}}")
     }

@@ -20,7 +20,7 @@ fn compiles_runs_and_serializes() {
     let executable = client.compile(&affine(4), &CompileOptions::new()).unwrap();
     let input = f32s(&[4], &[1.0; 4]);
     assert_eq!(
-        as_f32s(&run(&client, &executable, &[input.clone()])[0]),
+        as_f32s(&run(&client, &executable, std::slice::from_ref(&input))[0]),
         [3.0; 4]
     );
     let serialized = executable.executable().unwrap().serialize().unwrap();
