@@ -44,6 +44,7 @@ fn every_pinned_plugin_is_usable_and_bad_ones_beside_them_are_explained() {
     assert!(problem(5).contains("no GetPjrtApi"), "{}", problem(5));
     assert!(problem(6).contains("no ELF header"), "{}", problem(6));
     assert!(plugins[6]["remedy"].is_string());
+    assert_eq!(json["virtual_tpu"]["works"], true, "{json:#}");
     // Those two were asked for; what the project needs is there.
     assert!(output.status.success(), "{stderr}");
 }

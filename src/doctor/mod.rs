@@ -1,10 +1,12 @@
-//! Examines the plug-ins and tools of this machine, and names the remedy for what is missing.
+//! Examines the plug-ins, the virtual TPU and the tools of this machine, and names the remedy for what is missing.
 //!
 //! Each plug-in is asked in a process of its own, so that one that aborts or hangs costs only its own row.
 
 mod render;
+mod virtual_tpu;
 
 pub use render::render;
+pub use virtual_tpu::VirtualReport;
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -28,6 +30,7 @@ pub struct Diagnosis {
     pub schema: &'static str,
     pub plugins: Vec<PluginReport>,
     pub tools: Vec<ToolReport>,
+    pub virtual_tpu: VirtualReport,
     /// Whether this machine has a TPU.
     pub tpu: bool,
 }
@@ -77,13 +80,15 @@ impl Diagnosis {
             schema: "tpu-parity/doctor/1",
             plugins: pinned.chain(more).collect(),
             tools: tools(),
+            virtual_tpu: VirtualReport::make(project, program),
             tpu: pjrt::tpu_present(),
         }
     }
 
-    /// The plug-ins without which there is nothing to run: the names of those that cannot be used.
+    /// The plug-ins without which there is nothing to run, and the virtual TPU where both of them are sound: the names of
+    /// those that cannot be used.
     pub fn unusable(&self) -> Vec<&str> {
-        [CPU_PLUGIN, LIBTPU]
+        let mut names: Vec<&str> = [CPU_PLUGIN, LIBTPU]
             .into_iter()
             .filter(|name| {
                 !self
@@ -91,7 +96,11 @@ impl Diagnosis {
                     .iter()
                     .any(|plugin| plugin.name == *name && plugin.is_usable())
             })
-            .collect()
+            .collect();
+        if names.is_empty() && !self.virtual_tpu.works {
+            names.push("the virtual TPU");
+        }
+        names
     }
 }
 

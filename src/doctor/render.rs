@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::{Diagnosis, PluginReport};
+use super::{Diagnosis, PluginReport, VirtualReport};
 use crate::pjrt::{Probe, TopologyProbe};
 use crate::report::escape;
 
@@ -25,12 +25,37 @@ pub fn render(diagnosis: &Diagnosis, root: &Path) -> String {
         };
         row(&mut out, "", tool.name, &found);
     }
+    render_virtual(&mut out, &diagnosis.virtual_tpu, root);
     let tpu = match diagnosis.tpu {
         true => "found; the target 'tpu' runs on it",
-        false => "none here; the targets aot-<gen> compile without one",
+        false => {
+            "none here; the targets aot-<gen> compile, and vtpu-<gen> execute on CPU, without one"
+        }
     };
     row(&mut out, "", "TPU", tpu);
     out
+}
+
+fn render_virtual(out: &mut String, report: &VirtualReport, root: &Path) {
+    let state = match &report.problem {
+        None => format!(
+            "works: {} compiled a product and executed it",
+            report.target
+        ),
+        Some(problem) => format!("does not work ({}): {problem}", report.target),
+    };
+    row(out, "", "virtual TPU", &state);
+    let library = match (&report.library, report.library_remedy) {
+        (Some(path), _) => {
+            let path = path.strip_prefix(root).unwrap_or(path).display();
+            format!("for JAX and TorchTPU: TPU_LIBRARY_PATH={path}")
+        }
+        (None, remedy) => format!(
+            "its plug-in for JAX and TorchTPU is not built; {}",
+            remedy.unwrap_or_default()
+        ),
+    };
+    row(out, "", "", &library);
 }
 
 fn render_plugin(out: &mut String, plugin: &PluginReport, root: &Path) {
@@ -191,6 +216,13 @@ mod tests {
                 path: None,
                 remedy: Some("run ci/setup"),
             }],
+            virtual_tpu: VirtualReport {
+                target: "vtpu-v6e".to_owned(),
+                works: false,
+                problem: Some("the plug-in 'xla-cpu' is not installed".to_owned()),
+                library: Some(PathBuf::from("/p/target/release/libtpu_parity.so")),
+                library_remedy: None,
+            },
             tpu: false,
         }
     }

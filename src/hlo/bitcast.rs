@@ -366,3 +366,7 @@ fn convert_buffer(
     }
     Ok(converted)
 }
+
+#[cfg(test)]
+#[path = "bitcast_tests.rs"]
+mod tests;

@@ -34,7 +34,8 @@ impl Module {
             })
             .cloned()
             .collect();
-        let next_computation = 1 + proto.computations.iter().map(|c| c.id).max().unwrap_or(0);
+        let last = proto.computations.iter().map(|c| c.id).max();
+        let next_computation = last.unwrap_or(0).saturating_add(1);
         Self {
             proto,
             names,
@@ -232,7 +233,8 @@ impl Builder<'_> {
 
     /// From here on, whoever used `old` uses `new`, which stands in the builder already.
     pub fn replace(&mut self, old: &Instruction, new: i64) {
-        if old.id != new {
+        // One that stands for itself would be looked up for ever.
+        if self.current(new) != old.id {
             self.replaced.insert(old.id, new);
         }
     }

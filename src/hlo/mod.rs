@@ -7,8 +7,12 @@ pub mod ir;
 
 mod asynchronous;
 mod bitcast;
+mod check;
 mod collectives;
+mod convolution;
 mod custom_call;
+#[cfg(test)]
+mod evaluate;
 mod fusion;
 mod groups;
 mod layout;
@@ -115,6 +119,7 @@ pub fn splits_f64(module: &ModuleProto) -> bool {
 /// The module with the same meaning for XLA CPU: R·P replicas of one partition, row-major parameters and results.
 pub fn to_cpu(module: ModuleProto, options: &Options) -> Result<ModuleProto, Error> {
     let mut module = Module::new(module);
+    check::run(&module)?;
     newer::run(&mut module)?;
     // Gives what the SparseCore does the asynchronous form of everything else.
     offload::run(&mut module)?;
@@ -128,6 +133,7 @@ pub fn to_cpu(module: ModuleProto, options: &Options) -> Result<ModuleProto, Err
     // While layouts still say what lies where.
     bitcast::run(&mut module)?;
     fusion::run(&mut module)?;
+    convolution::run(&mut module)?;
     scan::run(&mut module)?;
     rng::run(&mut module)?;
     // Once fusions are calls.

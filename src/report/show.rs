@@ -37,6 +37,9 @@ pub fn case(shown: &Shown<'_>) -> String {
         0,
         &format!("declared at {}; seed {}", case.origin, case.seed),
     );
+    if case.distribution.is_some() {
+        page.line(0, &format!("on {} devices", case.devices()));
+    }
     if let Some(reason) = &case.unloadable {
         page.line(
             0,
@@ -342,6 +345,7 @@ mod tests {
             seed: 9,
             tolerances: vec![Tolerance::Ulp(2.0)],
             unloadable: None,
+            distribution: None,
         }
     }
 

@@ -23,7 +23,7 @@ use super::{Expectation, Expectations, Version};
 use crate::case::CaseId;
 use crate::outcome::{Evidence, Outcome, OutcomeKind, Stage};
 use crate::reference::is_known_unreferenced;
-use crate::store::{Environment, Run, RunRecord};
+use crate::store::{Environment, PluginRecord, Run, RunRecord};
 use crate::target::Target;
 
 mod kind;
@@ -404,28 +404,28 @@ impl Judgement {
     }
 }
 
-/// The versions that an `until` may name on a target: its own plug-in's, under the name of its package, and those of
-/// packages that are no plug-in of the run.
+/// The versions that an `until` may name on a target: its own plug-in's, under the name of its package, those of what executes
+/// in its place, and those of packages that are no plug-in of the run.
 ///
 /// A pin of an older version bears it in its name (`libtpu-0.0.24`): its package is `libtpu`.
 fn versions(environment: &Environment, target: &Target) -> Vec<(String, Version)> {
-    let own = environment
-        .plugin(target)
-        .and_then(|plugin| plugin.name.as_deref());
-    let is_plugin = |name: &str| {
-        environment
-            .plugins
-            .iter()
-            .any(|plugin| plugin.name.as_deref() == Some(name))
+    let names = |plugin: &PluginRecord| {
+        let executor = plugin.executor.as_ref();
+        [plugin.name.clone(), executor.and_then(|e| e.name.clone())]
     };
+    let of = |plugins: &mut dyn Iterator<Item = &PluginRecord>| -> Vec<String> {
+        plugins.flat_map(names).flatten().collect()
+    };
+    let own = of(&mut environment.plugin(target).into_iter());
+    let plugins = of(&mut environment.plugins.iter());
     let mut versions = Vec::new();
     for (name, text) in &environment.packages {
         let Ok(version) = text.parse() else { continue };
-        if own == Some(name.as_str()) {
+        if own.contains(name) {
             let suffix = format!("-{text}");
             let package = name.strip_suffix(suffix.as_str()).unwrap_or(name);
             versions.push((package.to_owned(), version));
-        } else if !is_plugin(name) {
+        } else if !plugins.contains(name) {
             versions.push((name.clone(), version));
         }
     }

@@ -210,6 +210,37 @@ fn until_is_held_against_the_targets_own_plugin() {
 }
 
 #[test]
+fn globs_over_virtual_targets_match_and_until_may_name_either_plugin() {
+    let targets = ["aot-v6e", "vtpu-v6e", "vtpu-v6e:2x4", "cpu"];
+    let mut all = run("r", &targets, &[CASE]);
+    for target in targets {
+        outcome(&mut all, target, CASE, Unsupported);
+    }
+    let kinds = |globs: &str, until: &str| -> Vec<(VerdictKind, bool)> {
+        let text = expect("**", "unsupported", &format!("until = \"{until}\""));
+        let text = text.replace("\"*\"", &format!("\"{globs}\""));
+        let judgement = judge(&all, &expectations(&text), None);
+        let verdicts = judgement.verdicts.iter();
+        verdicts.map(|v| (v.kind, v.overdue)).collect()
+    };
+    let (new, known, overdue) = (
+        (VerdictKind::NewFailure, false),
+        (VerdictKind::Known, false),
+        (VerdictKind::Known, true),
+    );
+    assert_eq!(kinds("vtpu-*", "libtpu >= 9"), [new, known, known, new]);
+    assert_eq!(kinds("vtpu-v6e:*", "libtpu >= 9"), [new, new, known, new]);
+    assert_eq!(
+        kinds("aot-*, vtpu-*", "libtpu >= 0.0.52"),
+        [overdue, overdue, overdue, new]
+    );
+    assert_eq!(
+        kinds("*", "xla-cpu >= 0.11"),
+        [known, overdue, overdue, overdue]
+    );
+}
+
+#[test]
 fn an_expectation_is_unused_only_if_the_run_selected_all_it_could_match() {
     let stale = expectations(&expect("stablehlo/fff/**", "error", ""));
     let mut run = single(CASE, TARGET, Some(Unsupported));
