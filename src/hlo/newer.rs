@@ -2,16 +2,19 @@
 //! once more for those that matter, and what they say is put where the passes find it.
 //!
 //! Literals of the youngest 8- and 4-bit floating-point types keep their bytes in the field for `u8`; [`run`] makes such
-//! constants from integers. A `scan` that runs backwards has the frontend attribute [`SCAN_IS_REVERSE`]. The groups of
+//! constants from integers. A comparison in total order has the comparison type that older protos have for it. A `scan` that runs backwards has the frontend attribute [`SCAN_IS_REVERSE`]. The groups of
 //! collectives are [`super::groups`]'s.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use prost::Message;
 
 use super::Error;
-use super::ir::{Literal, Module, ModuleProto, PrimitiveType, Shape, shape_of};
-use super::types::bit_width;
+use super::ir::{Literal, Module, ModuleProto, PrimitiveType, Shape, operand, shape_of};
+use super::types::{bit_width, is_float};
+
+/// The comparison type that older protos have for it.
+const TOTAL_ORDER: &str = "TOTALORDER";
 
 pub const SCAN_IS_REVERSE: &str = "scan_is_reverse";
 
@@ -35,6 +38,9 @@ struct NewerInstruction {
     id: i64,
     #[prost(bool, tag = "94")]
     is_reverse: bool,
+    /// `PARTIAL` or `TOTAL`; takes the place of the comparison type.
+    #[prost(string, tag = "102")]
+    comparison_order: String,
 }
 
 /// One byte an element in each of them.
@@ -56,9 +62,13 @@ pub fn add(module: &mut ModuleProto, bytes: &[u8]) -> Result<(), Error> {
         .map_err(|error: prost::DecodeError| Error::malformed("", error.to_string()))?;
     let mut elements = HashMap::new();
     let mut reverse = Vec::new();
+    let mut total = HashSet::new();
     for instruction in newer.computations.into_iter().flat_map(|c| c.instructions) {
         if instruction.is_reverse {
             reverse.push(instruction.id);
+        }
+        if instruction.comparison_order == "TOTAL" {
+            total.insert(instruction.id);
         }
         if let Some(literal) = instruction.literal {
             let fields = [
@@ -72,7 +82,7 @@ pub fn add(module: &mut ModuleProto, bytes: &[u8]) -> Result<(), Error> {
             }
         }
     }
-    if elements.is_empty() && reverse.is_empty() {
+    if elements.is_empty() && reverse.is_empty() && total.is_empty() {
         return Ok(());
     }
     let computations = module.computations.iter_mut();
@@ -81,6 +91,9 @@ pub fn add(module: &mut ModuleProto, bytes: &[u8]) -> Result<(), Error> {
             && let Some(literal) = &mut instruction.literal
         {
             literal.u8s = bytes;
+        }
+        if total.contains(&instruction.id) && instruction.comparison_type.is_empty() {
+            instruction.comparison_type = TOTAL_ORDER.to_owned();
         }
         if instruction.opcode == "scan" && reverse.contains(&instruction.id) {
             let attributes = instruction.frontend_attributes.get_or_insert_default();
@@ -93,8 +106,20 @@ pub fn add(module: &mut ModuleProto, bytes: &[u8]) -> Result<(), Error> {
 }
 
 /// Constants of the types whose literals the protos do not know become integers with the same bits, reinterpreted.
+///
+/// A comparison of integers is total without saying so. Floats in their total order the TPU compiler compares as integers;
+/// a comparison that is left has not been met, and is refused.
 pub fn run(module: &mut Module) -> Result<(), Error> {
-    module.rewrite(|builder, instruction| {
+    module.rewrite(|builder, mut instruction| {
+        if instruction.opcode == "compare" && instruction.comparison_type == TOTAL_ORDER {
+            if is_float(builder.shape(operand(&instruction, 0)?)?.element_type) {
+                return Err(Error::not_executable(
+                    &instruction,
+                    "a comparison of floats in their total order",
+                ));
+            }
+            instruction.comparison_type.clear();
+        }
         let shape = shape_of(&instruction)?;
         let is_newer = matches!(shape.element_type, 28 | 29 | 32 | 33);
         let Some(literal) = &instruction.literal else {
@@ -169,7 +194,7 @@ mod tests {
         let bytes = newer(NewerInstruction {
             literal: Some(literal),
             id: 3,
-            is_reverse: false,
+            ..Default::default()
         });
         add(&mut proto, &bytes).unwrap();
         let mut module = Module::new(proto);
@@ -216,13 +241,36 @@ mod tests {
         let mut proto = constant(11);
         proto.computations[0].instructions[0].opcode = "scan".to_owned();
         let bytes = newer(NewerInstruction {
-            literal: None,
             id: 3,
             is_reverse: true,
+            ..Default::default()
         });
         add(&mut proto, &bytes).unwrap();
         let scan = &proto.computations[0].instructions[0];
         let attributes = scan.frontend_attributes.as_ref().unwrap();
         assert!(attributes.map.contains_key(SCAN_IS_REVERSE));
+    }
+
+    #[test]
+    fn the_total_order_is_understood_of_integers_alone() {
+        let compared = |element_type: PrimitiveType| {
+            let mut proto = constant(element_type.into());
+            let mut compare = proto.computations[0].instructions[0].clone();
+            compare.opcode = "compare".to_owned();
+            (compare.id, compare.operand_ids) = (4, vec![3, 3]);
+            proto.computations[0].instructions.push(compare);
+            proto.computations[0].root_id = 4;
+            let bytes = newer(NewerInstruction {
+                id: 4,
+                comparison_order: "TOTAL".to_owned(),
+                ..Default::default()
+            });
+            add(&mut proto, &bytes).unwrap();
+            let mut module = Module::new(proto);
+            run(&mut module)
+        };
+        assert_eq!(compared(PrimitiveType::S32), Ok(()));
+        let error = compared(PrimitiveType::F32).unwrap_err();
+        assert!(matches!(error, Error::NotExecutable { .. }), "{error}");
     }
 }
