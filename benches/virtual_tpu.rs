@@ -27,8 +27,10 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 const COMPILE_LIMIT: f64 = 1.3;
 const EXECUTE_LIMIT: f64 = 1.05;
 
-/// Executions of one program in one round.
-const EXECUTIONS: usize = 200;
+/// Executions of one program by one pair of executables.
+const EXECUTIONS: usize = 400;
+/// Pairs of executables, each with buffers of its own: where memory lies shows as much as what is measured.
+const PAIRS: usize = 8;
 
 fn main() -> Result<()> {
     let rounds: usize = std::env::args()
@@ -46,7 +48,7 @@ fn main() -> Result<()> {
     );
     for (name, program, inputs) in programs() {
         let times = sides.compile(&program, rounds)?;
-        let runs = sides.execute(&program(rounds + 1), &inputs, rounds)?;
+        let runs = sides.execute(&program(rounds + 1), &inputs)?;
         println!(
             "{name:24} {:9.2} {:9.2} {:9.3}   {:9.2} {:9.2} {:9.3}",
             times.0 * 1e3,
@@ -220,20 +222,37 @@ impl Sides {
     }
 
     /// Medians of one execution on XLA CPU, and through the plug-in.
-    fn execute(&self, program: &str, shapes: &Shapes, rounds: usize) -> Result<(f64, f64)> {
+    fn execute(&self, program: &str, shapes: &Shapes) -> Result<(f64, f64)> {
         let program = Program::mlir(program);
         let options = CompileOptions::new();
         let lowered = self.compiler.compile(&program, &options)?.cpu?;
-        let theirs = Runner::new(
-            &self.cpu,
-            self.cpu.compile(&lowered.program, &lowered.options)?,
-            shapes,
-        )?;
-        let ours = Runner::new(&self.vtpu, self.vtpu.compile(&program, &options)?, shapes)?;
+        let theirs = || {
+            let executable = self.cpu.compile(&lowered.program, &lowered.options)?;
+            Runner::new(&self.cpu, executable, shapes)
+        };
+        let ours = || Runner::new(&self.vtpu, self.vtpu.compile(&program, &options)?, shapes);
         let (mut base, mut times) = (Vec::new(), Vec::new());
-        for _ in 0..rounds * EXECUTIONS {
-            base.push(theirs.run()?.as_secs_f64());
-            times.push(ours.run()?.as_secs_f64());
+        for pair in 0..PAIRS {
+            // Who comes first has the better of it, or the worse.
+            let (theirs, ours) = match pair % 2 {
+                0 => {
+                    let theirs = theirs()?;
+                    (theirs, ours()?)
+                }
+                _ => {
+                    let ours = ours()?;
+                    (theirs()?, ours)
+                }
+            };
+            for execution in 0..EXECUTIONS {
+                if execution % 2 == pair % 2 {
+                    base.push(theirs.run()?.as_secs_f64());
+                    times.push(ours.run()?.as_secs_f64());
+                } else {
+                    times.push(ours.run()?.as_secs_f64());
+                    base.push(theirs.run()?.as_secs_f64());
+                }
+            }
         }
         Ok((median(&mut base), median(&mut times)))
     }

@@ -14,7 +14,7 @@ use super::executable::ExecutableFacts;
 use super::handles::{
     CLIENTS, EXECUTABLES, ExecutableOf, LOADED, TOPOLOGIES, VirtualClient, VirtualTopology,
 };
-use super::memory;
+use super::memory::{self, Place};
 use super::raised::Raised;
 use super::read;
 use crate::pjrt::{Client, CompileOptions, NamedValue};
@@ -292,25 +292,37 @@ unsafe fn account(args: &PJRT_LoadedExecutable_Execute_Args, facts: &ExecutableF
         .get("temp")
         .copied()
         .unwrap_or_default();
-    for device in 0..args.num_devices {
-        // SAFETY: by the contract.
-        let (arguments, results) = unsafe {
-            (
-                (args.num_args > 0).then(|| args.argument_lists.add(device).read()),
-                args.output_lists.add(device).read(),
-            )
-        };
+    // SAFETY: by the contract.
+    let results = |device: usize| unsafe {
+        let list = args.output_lists.add(device).read();
+        (0..facts.outputs).map(move |index| list.add(index).read())
+    };
+    let measure = || -> Vec<Vec<Option<Place>>> {
+        (0..args.num_devices)
+            .map(|device| results(device).map(memory::measure).collect())
+            .collect()
+    };
+    let measured;
+    let places = match args.execute_device.is_null() {
+        true => facts.places.get_or_init(measure),
+        false => {
+            measured = measure();
+            &measured
+        }
+    };
+    for (device, places) in places.iter().enumerate().take(args.num_devices) {
         for index in &facts.artifact.facts.aliased_parameters {
-            if let Some(arguments) = arguments
-                && *index < args.num_args
-            {
+            if *index < args.num_args {
                 // SAFETY: by the contract.
-                memory::remove_if_deleted(unsafe { arguments.add(*index).read() });
+                memory::remove_if_deleted(unsafe {
+                    args.argument_lists.add(device).read().add(*index).read()
+                });
             }
         }
-        for index in 0..facts.outputs {
-            // SAFETY: by the contract.
-            memory::add(unsafe { results.add(index).read() }, temporary);
+        for (place, result) in places.iter().zip(results(device)) {
+            if let Some(place) = place {
+                place.fill(result, temporary);
+            }
         }
     }
 }

@@ -6,7 +6,7 @@
 use std::ffi::{c_char, c_void};
 use std::mem::offset_of;
 use std::ptr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use pjrt_sys::protos::xla;
 use pjrt_sys::*;
@@ -18,6 +18,7 @@ use super::abi::{
 use super::cpu;
 use super::entry::{Answer, bad_arguments, entry, forward};
 use super::handles::{EXECUTABLES, ExecutableOf, LOADED, NamedValues};
+use super::memory::Place;
 use crate::pjrt::CompileOptions;
 use crate::pjrt::executable::STATISTICS;
 use crate::virtual_tpu::artifact::{Artifact, Bytes};
@@ -35,6 +36,8 @@ pub struct ExecutableFacts {
     logical_ids: Vec<LogicalId>,
     /// Results per device.
     pub outputs: usize,
+    /// Where results lie, by device and result; the same at every execution on the devices that it was compiled for.
+    pub places: OnceLock<Vec<Vec<Option<Place>>>>,
 }
 
 struct ShardingLists {
@@ -90,6 +93,7 @@ impl ExecutableFacts {
                 .then(|| assignment(&facts.compile_options, replicas, partitions)),
             logical_ids,
             outputs,
+            places: OnceLock::new(),
             artifact,
         })
     }

@@ -3,6 +3,7 @@
 //! Handles stay XLA CPU's own, so everything that is not looked up here is its business, extensions included.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use pjrt_sys::PJRT_NamedValue;
@@ -16,11 +17,36 @@ use crate::virtual_tpu::slice::Slice;
 use crate::virtual_tpu::topology::{DeviceFacts, TopologyFacts};
 use crate::virtual_tpu::wire::Failure;
 
+/// By the address of a handle. Every execution looks some up: the standard hasher would show.
+pub type ByAddress<T> = HashMap<usize, T, BuildHasherDefault<AddressHasher>>;
+
+/// Spreads addresses over all bits, for tables that look at the lowest and the highest.
+#[derive(Default)]
+pub struct AddressHasher(u64);
+
+impl Hasher for AddressHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_usize(usize::from(*byte));
+        }
+    }
+
+    fn write_usize(&mut self, address: usize) {
+        // The golden ratio's bits, as in Fibonacci hashing.
+        let product = (self.0 ^ address as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = product ^ product >> 32;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
 /// Handles of one kind, by their address.
 pub struct Handles<T> {
     /// For messages: `client`, `device`.
     kind: &'static str,
-    map: RwLock<Option<HashMap<usize, T>>>,
+    map: RwLock<Option<ByAddress<T>>>,
 }
 
 impl<T: Clone> Handles<T> {

@@ -4,9 +4,6 @@
 //! what the TPU's compiler says that a program needs besides its arguments and results. Nothing is refused for lack of
 //! memory here; a single program that is too large is refused by the compiler.
 
-use std::collections::HashMap;
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
@@ -15,7 +12,7 @@ use pjrt_sys::*;
 use super::abi::RetrieveBuffer;
 use super::cpu;
 use super::entry::{entry, forward};
-use super::handles::MEMORIES;
+use super::handles::{ByAddress, MEMORIES};
 
 /// The memories of one client.
 pub struct Tracker {
@@ -30,7 +27,9 @@ pub struct Usage {
     pub allocations: AtomicI64,
 }
 
-struct Tracked {
+/// What a buffer takes, and of which device's memory.
+#[derive(Clone)]
+pub struct Place {
     tracker: Arc<Tracker>,
     device: usize,
     bytes: i64,
@@ -38,14 +37,17 @@ struct Tracked {
 
 const SHARDS: usize = 16;
 
-type Shard = Mutex<HashMap<usize, Tracked>>;
+type Shard = Mutex<ByAddress<Place>>;
 
-static BUFFERS: LazyLock<([Shard; SHARDS], RandomState)> = LazyLock::new(Default::default);
+/// The buffers that live, in parts that threads can lock beside each other.
+static BUFFERS: LazyLock<[Shard; SHARDS]> = LazyLock::new(Default::default);
 
-fn shard(buffer: *mut PJRT_Buffer) -> MutexGuard<'static, HashMap<usize, Tracked>> {
-    let (shards, hasher) = &*BUFFERS;
-    let index = hasher.hash_one(buffer as usize) as usize % SHARDS;
-    shards[index].lock().unwrap_or_else(PoisonError::into_inner)
+fn shard(buffer: *mut PJRT_Buffer) -> MutexGuard<'static, ByAddress<Place>> {
+    // Objects lie at multiples of 16 bytes, and often one after another.
+    let index = (buffer as usize >> 6) % SHARDS;
+    BUFFERS[index]
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Tracker {
@@ -58,21 +60,26 @@ impl Tracker {
     pub fn usage(&self, device: usize) -> Option<&Usage> {
         self.devices.get(device)
     }
+}
 
-    fn add(self: &Arc<Self>, device: usize, buffer: *mut PJRT_Buffer, bytes: i64, temporary: i64) {
-        let Some(usage) = self.devices.get(device) else {
+impl Place {
+    /// Counts a buffer. `temporary` is what was needed besides while it was made.
+    pub fn fill(&self, buffer: *mut PJRT_Buffer, temporary: i64) {
+        let Some(usage) = self.tracker.usage(self.device) else {
             return;
         };
-        let in_use = usage.in_use.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        usage.peak.fetch_max(in_use + temporary, Ordering::Relaxed);
-        usage.largest.fetch_max(bytes, Ordering::Relaxed);
+        let in_use = usage.in_use.fetch_add(self.bytes, Ordering::Relaxed) + self.bytes;
+        raise(&usage.peak, in_use + temporary);
+        raise(&usage.largest, self.bytes);
         usage.allocations.fetch_add(1, Ordering::Relaxed);
-        let tracked = Tracked {
-            tracker: Arc::clone(self),
-            device,
-            bytes,
-        };
-        shard(buffer).insert(buffer as usize, tracked);
+        shard(buffer).insert(buffer as usize, self.clone());
+    }
+}
+
+/// A maximum that is mostly there already.
+fn raise(maximum: &AtomicI64, value: i64) {
+    if maximum.load(Ordering::Relaxed) < value {
+        maximum.fetch_max(value, Ordering::Relaxed);
     }
 }
 
@@ -88,15 +95,16 @@ impl Usage {
 
 /// A buffer gives up its memory.
 pub fn remove(buffer: *mut PJRT_Buffer) {
-    if let Some(tracked) = shard(buffer).remove(&(buffer as usize))
-        && let Some(usage) = tracked.tracker.devices.get(tracked.device)
+    let place = shard(buffer).remove(&(buffer as usize));
+    if let Some(place) = place
+        && let Some(usage) = place.tracker.usage(place.device)
     {
-        usage.in_use.fetch_sub(tracked.bytes, Ordering::Relaxed);
+        usage.in_use.fetch_sub(place.bytes, Ordering::Relaxed);
     }
 }
 
-/// The memory that a buffer is in, and its size there.
-fn measure(buffer: *mut PJRT_Buffer) -> Option<(*mut PJRT_Memory, i64)> {
+/// Where a buffer is that XLA CPU has just made; `None` for one in a host's memory, which is no HBM.
+pub fn measure(buffer: *mut PJRT_Buffer) -> Option<Place> {
     let plugin = &cpu::load().ok()?.plugin;
     let mut memory = PJRT_Buffer_Memory_Args::new();
     memory.buffer = buffer;
@@ -110,20 +118,18 @@ fn measure(buffer: *mut PJRT_Buffer) -> Option<(*mut PJRT_Memory, i64)> {
     let [memory_result, size_result] =
         errors.map(|error| plugin.check("PJRT_Buffer_Memory", error));
     memory_result.and(size_result).ok()?;
-    Some((
-        memory.memory,
-        i64::try_from(size.on_device_size_in_bytes).ok()?,
-    ))
+    let (tracker, device) = MEMORIES.find(memory.memory)?;
+    Some(Place {
+        tracker,
+        device,
+        bytes: i64::try_from(size.on_device_size_in_bytes).ok()?,
+    })
 }
 
-/// Counts a buffer that XLA CPU has made, for the client whose memory it is in. `temporary` is what was needed besides
-/// while it was made.
-pub fn add(buffer: *mut PJRT_Buffer, temporary: i64) {
-    let Some((memory, bytes)) = measure(buffer) else {
-        return;
-    };
-    if let Some((tracker, device)) = MEMORIES.find(memory) {
-        tracker.add(device, buffer, bytes, temporary);
+/// Counts a buffer that XLA CPU has just made.
+fn add(buffer: *mut PJRT_Buffer) {
+    if let Some(place) = measure(buffer) {
+        place.fill(buffer, 0);
     }
 }
 
@@ -145,25 +151,25 @@ pub fn remove_if_deleted(buffer: *mut PJRT_Buffer) {
 entry! {
     fn buffer_from_host_buffer(args: PJRT_Client_BufferFromHostBuffer_Args) = "PJRT_Client_BufferFromHostBuffer" {
         forward!("PJRT_Client_BufferFromHostBuffer", args)?;
-        add(args.buffer, 0);
+        add(args.buffer);
         Ok(())
     }
 
     fn buffer_copy_to_device(args: PJRT_Buffer_CopyToDevice_Args) = "PJRT_Buffer_CopyToDevice" {
         forward!("PJRT_Buffer_CopyToDevice", args)?;
-        add(args.dst_buffer, 0);
+        add(args.dst_buffer);
         Ok(())
     }
 
     fn buffer_copy_to_memory(args: PJRT_Buffer_CopyToMemory_Args) = "PJRT_Buffer_CopyToMemory" {
         forward!("PJRT_Buffer_CopyToMemory", args)?;
-        add(args.dst_buffer, 0);
+        add(args.dst_buffer);
         Ok(())
     }
 
     fn retrieve_buffer(args: RetrieveBuffer) = "PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer" {
         forward!("PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer", args)?;
-        add(args.buffer_out, 0);
+        add(args.buffer_out);
         Ok(())
     }
 
