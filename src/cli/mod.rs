@@ -1,5 +1,6 @@
 //! The command line: one file a subcommand, each turning arguments into library calls and errors into words. No logic.
 
+mod compile_helper;
 mod diff;
 mod doctor;
 mod gate;
@@ -53,6 +54,8 @@ enum Command {
     Run(run::Args),
     Show(show::Args),
     Store(store::Args),
+    #[command(hide = true)]
+    CompileHelper(compile_helper::Args),
     #[command(hide = true)]
     Worker(worker::Args),
 }
@@ -110,6 +113,7 @@ pub fn main() -> ExitCode {
         Command::Run(args) => run::run(&cli.global, &args),
         Command::Show(args) => show::run(&cli.global, &args),
         Command::Store(args) => store::run(&cli.global, &args),
+        Command::CompileHelper(args) => compile_helper::run(&args),
         Command::Worker(args) => worker::run(&args),
     };
     match result {

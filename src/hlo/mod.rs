@@ -23,6 +23,7 @@ mod mixed;
 mod mxu;
 mod newer;
 mod offload;
+mod overlapped;
 mod physical;
 mod reducers;
 mod rng;
@@ -128,6 +129,7 @@ pub fn to_cpu(module: ModuleProto, options: &Options) -> Result<ModuleProto, Err
     // Gives what the SparseCore does the asynchronous form of everything else.
     offload::run(&mut module)?;
     asynchronous::run(&mut module)?;
+    overlapped::run(&mut module)?;
     // Once no collective is split into a start and a done.
     collectives::run(&mut module, options.replicas, options.partitions)?;
     // While layouts still say what lies where.

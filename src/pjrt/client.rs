@@ -52,7 +52,7 @@ impl Client {
         &self.0.plugin
     }
 
-    pub(super) fn raw(&self) -> *mut PJRT_Client {
+    pub(crate) fn raw(&self) -> *mut PJRT_Client {
         self.0.raw
     }
 

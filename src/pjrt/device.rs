@@ -161,6 +161,15 @@ impl DeviceDescription {
         Ok(unsafe { raw::text(args.debug_string, args.debug_string_size) })
     }
 
+    /// For people, and terse: `TpuDevice(id=0, …)`.
+    pub fn text(&self) -> Result<String> {
+        let mut args = PJRT_DeviceDescription_ToString_Args::new();
+        args.device_description = self.raw;
+        call!(self.plugin(), PJRT_DeviceDescription_ToString, args)?;
+        // SAFETY: the text lives as long as the description's owner.
+        Ok(unsafe { raw::text(args.to_string, args.to_string_size) })
+    }
+
     /// `coords`, `core_on_chip`, … for a TPU; often empty elsewhere.
     pub fn attributes(&self) -> Result<BTreeMap<String, Value>> {
         const CALL: &str = "PJRT_DeviceDescription_Attributes";

@@ -78,6 +78,14 @@ macro_rules! codes {
                     other => Self::Other(other),
                 }
             }
+
+            /// `PJRT_Error_Code`.
+            pub fn to_raw(self) -> u32 {
+                match self {
+                    $(Self::$variant => $number,)*
+                    Self::Other(code) => code,
+                }
+            }
         }
 
         impl fmt::Display for ErrorCode {
@@ -154,5 +162,8 @@ mod tests {
     #[test]
     fn codes_outside_the_api_keep_their_number() {
         assert_eq!(ErrorCode::from_raw(99).to_string(), "CODE_99");
+        for code in [1, 13, 99] {
+            assert_eq!(ErrorCode::from_raw(code).to_raw(), code);
+        }
     }
 }

@@ -42,7 +42,7 @@ struct CompiledMemoryStats {
     values: [i64; STATISTICS.len()],
 }
 
-const STATISTICS: [&str; 15] = [
+pub(crate) const STATISTICS: [&str; 15] = [
     "generated_code",
     "argument",
     "output",
@@ -72,6 +72,11 @@ impl Executable {
             _loaded: loaded,
             raw,
         }
+    }
+
+    /// The plug-in's handle, which is `self`'s own.
+    pub(crate) fn raw(&self) -> *mut PJRT_Executable {
+        self.raw
     }
 
     pub fn name(&self) -> Result<String> {

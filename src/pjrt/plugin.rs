@@ -231,8 +231,13 @@ impl Plugin {
             .collect()
     }
 
-    pub(super) fn table(&self) -> &PJRT_Api {
+    pub(crate) fn table(&self) -> &PJRT_Api {
         &self.0.table
+    }
+
+    /// The plug-in's own table, as long as it says, which lives as long as the process.
+    pub(crate) fn own_table(&self) -> *const PJRT_Api {
+        self.0.own
     }
 
     pub(super) fn missing(&self, entry: &'static str) -> Error {
@@ -243,7 +248,7 @@ impl Plugin {
     }
 
     /// Turns what an entry returned into a result, and frees it.
-    pub(super) fn check(&self, call: &'static str, error: *mut PJRT_Error) -> Result<()> {
+    pub(crate) fn check(&self, call: &'static str, error: *mut PJRT_Error) -> Result<()> {
         if error.is_null() {
             return Ok(());
         }

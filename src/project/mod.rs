@@ -125,6 +125,18 @@ impl Project {
         })
     }
 
+    /// The pins that this program was built with, for use away from any checkout. Plug-ins are in `$TPU_PARITY_PLUGINS`,
+    /// or else in `plugins`.
+    pub fn built_in(plugins: PathBuf) -> Result<Self> {
+        let path = Path::new("ci/plugins.toml");
+        Ok(Self {
+            root: plugins.clone(),
+            pins: pins::parse(path, include_str!("../../ci/plugins.toml"))?,
+            plugins: folder_from_env("TPU_PARITY_PLUGINS").or(Some(plugins)),
+            store: folder_from_env("TPU_PARITY_STORE"),
+        })
+    }
+
     pub fn root(&self) -> &Path {
         &self.root
     }

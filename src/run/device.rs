@@ -169,7 +169,8 @@ impl Device {
             Self {
                 target: hello.target.clone(),
                 kind,
-                devices: record.devices.values().sum(),
+                // A plug-in that names none has one all the same.
+                devices: record.devices.values().sum::<usize>().max(1),
                 hello: hello.clone(),
                 larger: RefCell::default(),
             },

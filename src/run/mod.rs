@@ -5,6 +5,7 @@
 //! In a worker, `worker` speaks the protocol and `device` does the work. Nothing here knows of expectations: judging is
 //! `track`'s job.
 
+mod compile_log;
 mod compute;
 mod device;
 mod error;
@@ -17,10 +18,10 @@ mod process;
 mod progress;
 mod protocol;
 mod spmd;
-mod stderr;
+pub(crate) mod stderr;
 mod summary;
 mod supervisor;
-mod sys;
+pub(crate) mod sys;
 mod virtual_tpu;
 pub mod worker;
 
@@ -29,6 +30,7 @@ pub use interrupt::Interrupt;
 pub use parse_error::parser_message;
 pub use plan::{Executor, Plan, PlannedTarget, Shard, ShardError};
 pub use pool::{Computed, Pool, Reference, RunOptions};
+pub(crate) use process::signal_name;
 pub use progress::Progress;
 pub use summary::{Counts, summary_table};
 pub use supervisor::{Fleet, Lost, Summary, execute};

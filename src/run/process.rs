@@ -324,7 +324,7 @@ fn describe(status: ExitStatus) -> String {
     }
 }
 
-fn signal_name(signal: i32) -> String {
+pub(crate) fn signal_name(signal: i32) -> String {
     let name = match signal {
         libc::SIGABRT => "SIGABRT",
         libc::SIGBUS => "SIGBUS",

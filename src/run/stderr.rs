@@ -8,7 +8,7 @@ const CAPACITY: usize = 64 * 1024;
 const LONGEST_LINE: usize = 400;
 
 #[derive(Debug, Default)]
-pub(super) struct StderrTail {
+pub(crate) struct StderrTail {
     state: Mutex<State>,
 }
 
@@ -21,7 +21,7 @@ struct State {
 
 impl StderrTail {
     /// Reads to the end of the stream.
-    pub(super) fn drain(&self, mut from: impl Read) {
+    pub(crate) fn drain(&self, mut from: impl Read) {
         let mut buffer = [0; 8192];
         loop {
             match from.read(&mut buffer) {
@@ -42,13 +42,13 @@ impl StderrTail {
     }
 
     /// A mark for [`Self::cause_since`].
-    pub(super) fn position(&self) -> u64 {
+    pub(crate) fn position(&self) -> u64 {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.total
     }
 
     /// The line after the mark that tells most about a death, if any was written.
-    pub(super) fn cause_since(&self, mark: u64) -> Option<String> {
+    pub(crate) fn cause_since(&self, mark: u64) -> Option<String> {
         let text = {
             let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
             let wanted = (state.total - mark).min(state.bytes.len() as u64) as usize;

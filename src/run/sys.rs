@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, RawFd};
 
 /// Moves the pipes at fds 0 and 1 to fresh numbers, which a plug-in does not know, and leaves `/dev/null` at 0 and standard
 /// error at 1: plug-ins print to both. Returns the reading and the writing end.
-pub(super) fn take_stdio() -> io::Result<(File, File)> {
+pub(crate) fn take_stdio() -> io::Result<(File, File)> {
     let input = io::stdin().as_fd().try_clone_to_owned()?;
     let output = io::stdout().as_fd().try_clone_to_owned()?;
     redirect(File::open("/dev/null")?.as_raw_fd(), 0)?;
@@ -23,7 +23,7 @@ fn redirect(from: RawFd, to: RawFd) -> io::Result<()> {
 }
 
 /// Has the kernel kill this process when the thread that started it ends, and ends it now if its parent is gone already.
-pub(super) fn die_with_parent(parent: u32) {
+pub(crate) fn die_with_parent(parent: u32) {
     #[cfg(target_os = "linux")]
     // SAFETY: PR_SET_PDEATHSIG takes a signal number and touches no memory.
     unsafe {
@@ -35,7 +35,7 @@ pub(super) fn die_with_parent(parent: u32) {
 }
 
 /// No core files: a plug-in that aborts in hundreds of cases would fill the disk.
-pub(super) fn no_core_dumps() {
+pub(crate) fn no_core_dumps() {
     let none = libc::rlimit {
         rlim_cur: 0,
         rlim_max: 0,
@@ -45,7 +45,7 @@ pub(super) fn no_core_dumps() {
 }
 
 /// Whether this child has ended. It is not reaped, so that its id, and its group's, remain its own.
-pub(super) fn has_ended(child: u32) -> bool {
+pub(crate) fn has_ended(child: u32) -> bool {
     // SAFETY: all zeros is a valid siginfo_t.
     let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
     let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
@@ -56,7 +56,7 @@ pub(super) fn has_ended(child: u32) -> bool {
 }
 
 /// Kills a child that leads a process group of its own, and whatever it forked. It must not have been reaped.
-pub(super) fn kill_group(child: u32) {
+pub(crate) fn kill_group(child: u32) {
     if let Ok(group) = libc::pid_t::try_from(child) {
         // SAFETY: `kill` touches no memory; the id is a child's that was not waited for, so it is no one else's.
         unsafe { libc::kill(-group, libc::SIGKILL) };

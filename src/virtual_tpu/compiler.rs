@@ -9,7 +9,7 @@ use prost::Message;
 
 use super::Optimized;
 use crate::hlo::{self, MxuNumerics};
-use crate::pjrt::{self, CompileOptions, Executable, Plugin, Program, Topology};
+use crate::pjrt::{self, CompileOptions, Executable, NamedValue, Plugin, Program, Topology};
 use crate::target::Generation;
 
 /// The TPU compiler for one slice.
@@ -56,8 +56,13 @@ impl Compiler {
         slice: Option<&str>,
         numerics: MxuNumerics,
     ) -> Result<Self, Error> {
+        let name = generation.topology(slice);
+        // With bounds of our own libtpu takes shapes that no TPU has.
+        libtpu.create_topology(&name, &[])?;
+        // One process has all of the slice: libtpu would spread a slice of more than four chips over several hosts.
+        let bounds = NamedValue::new("chips_per_host_bounds", chips_per_host(&name));
         Ok(Self {
-            topology: libtpu.create_topology(&generation.topology(slice), &[])?,
+            topology: libtpu.create_topology(&name, &[bounds])?,
             generation,
             numerics,
         })
@@ -111,9 +116,16 @@ impl Compiler {
     }
 }
 
+/// The shape of the slice that a topology's name ends with, in three dimensions.
+fn chips_per_host(topology: &str) -> Vec<i64> {
+    let shape = topology.rsplit(':').next().unwrap_or_default();
+    let sizes = shape.split('x').map(|size| size.parse().unwrap_or(1));
+    sizes.chain(std::iter::repeat(1)).take(3).collect()
+}
+
 /// The client's choice of devices, flattened as the program is: device `r·P + p` runs replica r of partition p. Excess
 /// precision would let XLA CPU skip roundings that the TPU makes, and its fast `maximum` and `minimum` drop NaNs.
-fn cpu_options(options: &CompileOptions, replicas: usize) -> CompileOptions {
+pub(super) fn cpu_options(options: &CompileOptions, replicas: usize) -> CompileOptions {
     let given = options.proto();
     let mut cpu = CompileOptions::new()
         .replicas(replicas)

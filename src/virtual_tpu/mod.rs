@@ -4,8 +4,25 @@
 //! [`Compiler`] is the library call. What runs here has the TPU compiler's graph and the matrix unit's rounding; it says
 //! nothing of the hardware's code generation, timing or kernels.
 
+pub mod compile_log;
+
+mod artifact;
 mod compiler;
+mod facts;
+mod locate;
 mod optimized;
+mod plugin;
+mod pool;
+mod process;
+mod record;
+mod serve;
+mod settings;
+mod slice;
+mod topology;
+mod wire;
 
 pub use compiler::{Compiled, Compiler, CpuProgram, Error};
 pub use optimized::Optimized;
+pub use plugin::GetPjrtApi;
+pub use serve::serve;
+pub use settings::COMPILE_LOG;

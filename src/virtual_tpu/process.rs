@@ -1,0 +1,172 @@
+//! One compile helper as the plug-in sees it: started, asked, watched, and buried.
+
+use std::io::{self, BufReader, BufWriter};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::wire::{Request, Response, receive, send};
+use crate::run::stderr::StderrTail;
+use crate::run::sys;
+
+/// How long a dead helper's standard error may take to close: a grandchild can hold it open for ever.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+/// How long a process may take to end once it has closed its pipes.
+const END: Duration = Duration::from_secs(5);
+
+/// Dropping it kills the process.
+pub struct Process {
+    child: Child,
+    ended: Option<ExitStatus>,
+    input: BufWriter<ChildStdin>,
+    responses: Receiver<io::Result<(Response, Vec<u8>)>>,
+    stderr: Arc<StderrTail>,
+    stderr_closed: Receiver<()>,
+}
+
+pub enum Next {
+    Response(Response, Vec<u8>),
+    /// The process is dead, or talks nonsense and is of no more use; why.
+    Dead(String),
+    TimedOut,
+}
+
+impl Process {
+    pub fn spawn(program: &Path) -> io::Result<Self> {
+        let mut child = spawner::spawn(program.to_owned())?;
+        let missing = || io::Error::other("a pipe of the compile helper is missing");
+        let input = BufWriter::with_capacity(1 << 16, child.stdin.take().ok_or_else(missing)?);
+        let output = child.stdout.take().ok_or_else(missing)?;
+        let errors = child.stderr.take().ok_or_else(missing)?;
+        let (sender, responses) = mpsc::channel();
+        thread::spawn(move || {
+            let mut output = BufReader::with_capacity(1 << 16, output);
+            while let Some(message) = receive(&mut output).transpose() {
+                if sender.send(message).is_err() {
+                    break;
+                }
+            }
+        });
+        let stderr = Arc::new(StderrTail::default());
+        let (closed, stderr_closed) = mpsc::channel();
+        let tail = Arc::clone(&stderr);
+        thread::spawn(move || {
+            tail.drain(errors);
+            let _ = closed.send(());
+        });
+        Ok(Self {
+            child,
+            ended: None,
+            input,
+            responses,
+            stderr,
+            stderr_closed,
+        })
+    }
+
+    /// A mark for what the helper writes to standard error from here on.
+    pub fn mark(&self) -> u64 {
+        self.stderr.position()
+    }
+
+    /// # Errors
+    /// The helper no longer reads.
+    pub fn send(&mut self, request: &Request, body: &[&[u8]]) -> io::Result<()> {
+        send(&mut self.input, request, body)
+    }
+
+    pub fn next(&mut self, deadline: Instant, mark: u64) -> Next {
+        let left = deadline.saturating_duration_since(Instant::now());
+        match self.responses.recv_timeout(left) {
+            Ok(Ok((response, body))) => Next::Response(response, body),
+            Ok(Err(error)) => Next::Dead(format!("wrote nonsense: {error}")),
+            Err(RecvTimeoutError::Disconnected) => Next::Dead(self.bury(mark)),
+            Err(RecvTimeoutError::Timeout) => Next::TimedOut,
+        }
+    }
+
+    /// Waits for a process that closed its pipes, and says how it ended and why.
+    pub fn bury(&mut self, mark: u64) -> String {
+        let deadline = Instant::now() + END;
+        while !self.has_ended() && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(1));
+        }
+        let by_itself = self.has_ended();
+        self.kill();
+        let ended = match self.ended {
+            Some(status) if by_itself => describe(status),
+            _ => "closed its pipe and was killed".to_owned(),
+        };
+        let _ = self.stderr_closed.recv_timeout(LAST_WORDS);
+        match self.stderr.cause_since(mark) {
+            Some(cause) => format!("{ended}: {cause}"),
+            None => ended,
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        self.ended.is_some() || sys::has_ended(self.child.id())
+    }
+
+    fn kill(&mut self) {
+        if self.ended.is_none() {
+            sys::kill_group(self.child.id());
+            self.ended = self.child.wait().ok();
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn describe(status: ExitStatus) -> String {
+    match (status.signal(), status.code()) {
+        (Some(signal), _) => format!("was killed by {}", crate::run::signal_name(signal)),
+        (None, Some(code)) => format!("exited with status {code}"),
+        (None, None) => "ended".to_owned(),
+    }
+}
+
+/// Starts all helpers from one thread that lives as long as this process: the kernel's parent-death signal comes when the
+/// *thread* that started a process ends, and a client's threads come and go.
+mod spawner {
+    use super::*;
+
+    type Order = (PathBuf, Sender<io::Result<Child>>);
+
+    pub fn spawn(program: PathBuf) -> io::Result<Child> {
+        static ORDERS: OnceLock<Sender<Order>> = OnceLock::new();
+        let orders = ORDERS.get_or_init(|| {
+            let (sender, orders) = mpsc::channel::<Order>();
+            thread::spawn(move || {
+                for (program, answer) in orders {
+                    let _ = answer.send(start(&program));
+                }
+            });
+            sender
+        });
+        let (answer, child) = mpsc::channel();
+        let gone = || io::Error::other("the thread that starts compile helpers is gone");
+        orders.send((program, answer)).map_err(|_| gone())?;
+        child.recv().map_err(|_| gone())?
+    }
+
+    fn start(program: &Path) -> io::Result<Child> {
+        Command::new(program)
+            .arg("compile-helper")
+            .arg(std::process::id().to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            // Ctrl-C in a terminal goes to the whole foreground group; it is the client's to answer.
+            .process_group(0)
+            .spawn()
+    }
+}
