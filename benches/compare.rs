@@ -27,6 +27,7 @@ fn main() {
     let numerics = Numerics {
         matmul_bf16_passes: false,
         flush_subnormals: true,
+        f64_as_f32_pairs: false,
     };
     let accumulate = Tolerance::Accumulate {
         terms: 512,

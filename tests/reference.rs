@@ -485,3 +485,44 @@ fn a_template_that_makes_invalid_stablehlo_is_named_with_its_line() {
         );
     }
 }
+
+/// IEEE 754-2019, 9.6: `maximum` of a NaN and a number is a NaN, and +0 is greater than -0. XLA CPU's default says otherwise.
+#[test]
+fn the_reference_of_a_maximum_is_that_of_ieee_754() {
+    let project = Project::generated(
+        r#"
+suite = "s"
+family = "f"
+
+[[op]]
+name = "maximum"
+t = ["f32"]
+tolerance = "exact"
+program = '''
+func.func @main(%x: {{ tensor([4], t) }}, %y: {{ tensor([4], t) }}) -> {{ tensor([4], t) }} {
+  %0 = stablehlo.maximum %x, %y : {{ tensor([4], t) }}
+  return %0 : {{ tensor([4], t) }}
+}
+'''
+[[op.inputs]]
+shape = [4]
+domain = { values = [nan, 1, -0.0, 0.0] }
+[[op.inputs]]
+shape = [4]
+domain = { values = [1, nan, 0.0, -0.0] }
+[op.variant.nans_and_zeros]
+"#,
+    );
+    let store = project.store();
+    let id: CaseId = "s/maximum/f32/nans_and_zeros".parse().unwrap();
+    let values = store.record(&id).unwrap().outputs[0]
+        .values
+        .decode()
+        .unwrap()
+        .to_f64();
+    assert!(values[0].is_nan() && values[1].is_nan(), "{values:?}");
+    assert_eq!(
+        values[2..].iter().map(|x| x.to_bits()).collect::<Vec<_>>(),
+        [0, 0]
+    );
+}

@@ -9,6 +9,7 @@ use crate::tensor::format::{Spacing, Specials};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Floats {
     pub format: FloatFormat,
+    /// Of the element type itself, for the figures.
     pub spacing: Spacing,
     pub bound: Bound,
     max_finite: f64,
@@ -25,10 +26,11 @@ fn same(a: f64, b: f64) -> bool {
 }
 
 impl Floats {
-    pub fn new(format: FloatFormat, bound: Bound, numerics: &Numerics) -> Self {
+    /// `own` is the element type's format, and `format` what the target makes of it.
+    pub fn new(own: FloatFormat, format: FloatFormat, bound: Bound, numerics: &Numerics) -> Self {
         Self {
             format,
-            spacing: format.spacing(),
+            spacing: own.spacing(),
             bound,
             max_finite: format.max_finite(),
             within_is_enough: !bound.is_exact() && bound.check().is_none() && format.has_sign(),

@@ -10,6 +10,8 @@ pub(super) struct Bound {
     kind: Kind,
     /// No bound is smaller.
     floor: f64,
+    /// Whether the type's arithmetic keeps the sign of a zero.
+    signed_zero: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -88,13 +90,21 @@ impl Bound {
                 Err(CompareError::Tolerance(format!("{name} is {value}")))
             }
         };
+        let in_pairs = numerics.in_pairs(element_type);
+        let spacing = format.spacing();
         let kind = match *tolerance {
+            // One rounding of the pair's arithmetic, for which there is no rounding once.
+            Tolerance::Exact if in_pairs => Kind::Ulp { ulps: 0.5, spacing },
+            Tolerance::Distance(most) if in_pairs => Kind::Ulp {
+                ulps: most as f64 + 0.5,
+                spacing,
+            },
             Tolerance::Exact => Kind::Exact,
             Tolerance::Distance(most) => Kind::Check(Check::Distance(most)),
             Tolerance::Absolute(bound) => Kind::Check(Check::Absolute(factor("absolute", bound)?)),
             Tolerance::Ulp(ulps) => Kind::Ulp {
                 ulps: factor("ulp", ulps)?,
-                spacing: format.spacing(),
+                spacing,
             },
             Tolerance::Norm(k) => {
                 Kind::Norm(factor("norm", k)? * format.unit_roundoff() * largest())
@@ -104,7 +114,7 @@ impl Bound {
                 accumulator,
                 precision,
             } => {
-                let accumulator_format = accumulator.float_format().ok_or_else(|| {
+                let accumulator_format = numerics.format(accumulator).ok_or_else(|| {
                     CompareError::Tolerance(format!(
                         "{accumulator} cannot accumulate {element_type}"
                     ))
@@ -138,7 +148,11 @@ impl Bound {
         } else {
             format.min_positive() / 2.0
         };
-        Ok(Self { kind, floor })
+        Ok(Self {
+            kind,
+            floor,
+            signed_zero: !in_pairs,
+        })
     }
 
     #[inline]
@@ -176,11 +190,12 @@ impl Bound {
 
     /// Whether a zero must have the sign of its zero reference.
     pub fn needs_zero_sign(&self, scale: f64) -> bool {
-        match self.kind {
-            Kind::Exact | Kind::Ulp { .. } => true,
-            Kind::Accumulate { .. } => scale == 0.0,
-            Kind::Norm(_) | Kind::Check(_) => false,
-        }
+        self.signed_zero
+            && match self.kind {
+                Kind::Exact | Kind::Ulp { .. } => true,
+                Kind::Accumulate { .. } => scale == 0.0,
+                Kind::Norm(_) | Kind::Check(_) => false,
+            }
     }
 
     /// Whether a partial sum may have overflowed.

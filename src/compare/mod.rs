@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::hlo::MxuNumerics;
 use crate::target::is_tpu;
-use crate::tensor::{ElementType, Tensor};
+use crate::tensor::format::Specials;
+use crate::tensor::{ElementType, FloatFormat, Tensor};
 
 /// How far a float result may lie from its reference. Integers, bools, shapes, element types, NaN positions, infinities and
 /// signs of zero are compared exactly whatever the tolerance.
@@ -110,25 +111,57 @@ pub struct Numerics {
     /// Subnormal results of bf16, f32 and f64 may come as zero of the same sign. (Smaller formats are computed in f32, where
     /// their subnormals are normal.)
     pub flush_subnormals: bool,
+    /// f64 is the unevaluated sum of two f32: see [`F64_AS_F32_PAIR`].
+    pub f64_as_f32_pairs: bool,
 }
+
+/// What is left of f64 where it is a pair of f32, as on a TPU.
+///
+/// The pair has f32's exponent range and 49 digits (XLA, `xla/ef57.h`, `SplitF64ToF32`). Its arithmetic is double-word
+/// arithmetic: with u = 2⁻²⁴, sums are within 3u² + 13u³ of the exact ones, products within 7u², quotients within
+/// 15u² + 56u³ (Joldes, Muller and Popescu, "Tight and rigorous error bounds for basic building blocks of double-word
+/// arithmetic", ACM TOMS 44(2), 2017: the weakest of the algorithms there). All are below 16u² = 2⁻⁴⁴, which is the unit
+/// roundoff of 44 digits.
+const F64_AS_F32_PAIR: FloatFormat = FloatFormat {
+    exponent_bits: 8,
+    mantissa_bits: 43,
+    bias: 127,
+    specials: Specials::Ieee,
+};
 
 impl Numerics {
     /// Of the PJRT platform that a client names itself, however its target was spelled: XLA CPU sets flush-to-zero; a TPU
-    /// flushes and multiplies in bf16.
+    /// flushes, multiplies in bf16 and makes f64 of two f32.
     pub fn for_platform(platform: &str) -> Self {
+        let is_tpu = is_tpu(platform);
         Self {
-            matmul_bf16_passes: is_tpu(platform),
+            matmul_bf16_passes: is_tpu,
             flush_subnormals: true,
+            f64_as_f32_pairs: is_tpu,
         }
     }
 
     /// Of a virtual TPU. Its elementwise arithmetic is XLA CPU's, which executes it and sets flush-to-zero whatever the TPU's
-    /// compiler meant; its matrix products round their operands in the passes over the program, as asked for.
+    /// compiler meant; its matrix products round their operands in the passes over the program, as asked for; and f64 was
+    /// taken apart by the TPU's compiler before the program came here.
     pub fn of_virtual(numerics: MxuNumerics) -> Self {
         Self {
             matmul_bf16_passes: numerics == MxuNumerics::Mxu,
+            f64_as_f32_pairs: true,
             ..Self::for_platform("cpu")
         }
+    }
+
+    /// The format that results of the type, or the parts of complex ones, have here; `None` of integers.
+    fn format(&self, element_type: ElementType) -> Option<FloatFormat> {
+        match element_type {
+            ElementType::F64 | ElementType::C128 if self.f64_as_f32_pairs => Some(F64_AS_F32_PAIR),
+            _ => element_type.float_format(),
+        }
+    }
+
+    fn in_pairs(&self, element_type: ElementType) -> bool {
+        self.format(element_type) == Some(F64_AS_F32_PAIR)
     }
 }
 
@@ -177,6 +210,8 @@ pub enum CompareError {
 ///   overflow counts as the value that would follow the largest finite one.
 /// - With `accumulate`, where the scale itself is past the accumulator's largest value, partial sums may have overflowed:
 ///   infinities and NaN are accepted.
+/// - With `f64_as_f32_pairs`, f64 is the format that the pair's arithmetic amounts to, and its results count as rounded there
+///   wherever they ask to be exact; zeros may lose their sign.
 /// - Zero for a zero has the reference's sign, unless the reference is a sum whose terms cancelled (`accumulate` with a scale
 ///   above zero) or is bounded in norm: there a bound admits values of both signs. Types without −0 have nothing to compare.
 /// - With `distance` and `absolute`, which are StableHLO's checks, signs of zero do not count, an infinity is equal to itself alone,

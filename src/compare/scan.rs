@@ -29,14 +29,15 @@ pub(super) fn compare(
         scale: None,
         floats: None,
     };
-    if let Some(format) = element_type.float_format() {
+    if let Some(format) = numerics.format(element_type) {
         if matches!(tolerance, Tolerance::Accumulate { .. }) {
             scan.scale = Some(checked_scale(reference)?);
         }
         let bound = Bound::new(tolerance, element_type, format, numerics, || {
             scan.largest(format)
         })?;
-        scan.floats = Some(Floats::new(format, bound, numerics));
+        let own = element_type.float_format().unwrap_or(format);
+        scan.floats = Some(Floats::new(own, format, bound, numerics));
     }
     let mut figures = scan
         .chunks(|range| scan.figures(range))

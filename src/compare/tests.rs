@@ -2,6 +2,7 @@
 
 mod checks;
 mod figures;
+mod pairs;
 
 use super::bound::{bf16_passes, gamma};
 use super::*;
@@ -11,6 +12,7 @@ use ElementType::*;
 const PLAIN: Numerics = Numerics {
     matmul_bf16_passes: false,
     flush_subnormals: false,
+    f64_as_f32_pairs: false,
 };
 const FLUSH: Numerics = Numerics {
     flush_subnormals: true,
@@ -19,6 +21,7 @@ const FLUSH: Numerics = Numerics {
 const TPU: Numerics = Numerics {
     matmul_bf16_passes: true,
     flush_subnormals: true,
+    f64_as_f32_pairs: true,
 };
 
 fn tensor(element_type: ElementType, values: &[f64]) -> Tensor {

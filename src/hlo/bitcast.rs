@@ -3,8 +3,10 @@
 //!
 //! Where the tiles say no more than the dimension order does, it is a transposition into the operand's physical order, a
 //! reshape, and a transposition out of the result's. Otherwise the operand's buffer is built, padding and all, and the
-//! result read from it. Padding holds unspecified bytes: a result with an element there is refused. Element types of one
-//! size are reinterpreted element by element; where the sizes differ, on the buffer, lowest bits first, as
+//! result read from it. Padding holds unspecified bytes, here zeros: the compiler reads it where it takes an array's whole
+//! memory through an elementwise operator, and drops what came of it on the way back. The custom call `ZeroCrop` is the
+//! same with padding that is zero by its meaning. A result that reaches past the operand's memory is refused. Element types
+//! of one size are reinterpreted element by element; where the sizes differ, on the buffer, lowest bits first, as
 //! `bitcast-convert` has it.
 
 use super::Error;
@@ -16,7 +18,8 @@ use super::types::bit_width;
 
 pub fn run(module: &mut Module) -> Result<(), Error> {
     module.rewrite(|builder, instruction| {
-        if instruction.opcode != "bitcast" {
+        let is_zero_crop = instruction.custom_call_target == "ZeroCrop";
+        if instruction.opcode != "bitcast" && !is_zero_crop {
             builder.keep(instruction);
             return Ok(());
         }
@@ -64,15 +67,16 @@ fn rewritten(builder: &mut Builder, bitcast: &Instruction) -> Result<i64, Error>
         from: from_bits,
         to: to_bits,
     };
-    if !reads_only_elements(&from, &to, &ratio) {
+    if (last_address(&to) + 1) * to_bits > from.elements * from_bits {
         return Err(Error::not_executable(
             bitcast,
-            "a bitcast that reads the padding of its operand",
+            "a bitcast that reaches past its operand's memory",
         ));
     }
     let buffer = to_buffer(builder, from_id, &from)?;
     let buffer = convert_buffer(builder, buffer, from.elements, &ratio, &element)?;
-    from_buffer(builder, buffer, from.elements * from_bits / to_bits, &to)
+    let elements = (from.elements * from_bits + to_bits - 1) / to_bits;
+    from_buffer(builder, buffer, elements, &to)
 }
 
 /// Without a size of its own in the layout, an element of less than a byte takes a whole one.
@@ -236,31 +240,13 @@ struct Ratio {
     to: i64,
 }
 
-/// Whether every element of the result lies where elements of the operand do.
-fn reads_only_elements(from: &Physical, to: &Physical, ratio: &Ratio) -> bool {
-    let mut index = vec![0; to.dimensions.len()];
-    let mut address = 0;
-    loop {
-        let first = address * ratio.to / ratio.from;
-        let last = (address * ratio.to + ratio.to - 1) / ratio.from;
-        if !(first..=last).all(|address| from.is_valid(address)) {
-            return false;
-        }
-        let mut dimension = to.dimensions.len();
-        loop {
-            if dimension == 0 {
-                return true;
-            }
-            dimension -= 1;
-            address -= to.offset(dimension, index[dimension]);
-            index[dimension] += 1;
-            if index[dimension] < to.dimensions[dimension] {
-                address += to.offset(dimension, index[dimension]);
-                break;
-            }
-            index[dimension] = 0;
-        }
-    }
+/// The highest address of an element.
+fn last_address(physical: &Physical) -> i64 {
+    let highest = |(dimension, size): (usize, &i64)| {
+        let offsets = (0..*size).map(|index| physical.offset(dimension, index));
+        offsets.max().unwrap_or(0)
+    };
+    physical.dimensions.iter().enumerate().map(highest).sum()
 }
 
 /// The sizes of the axes grouped by dimension, most significant digit first, and for each axis its place in that list.
@@ -355,8 +341,8 @@ fn convert_buffer(
         let split = builder.add("bitcast-convert", parts, &[buffer]);
         builder.reshape(split, &[elements * from / bits])?
     } else {
-        let count = elements * from / bits;
-        let whole = builder.slice(buffer, &[count * bits / from])?;
+        let count = (elements * from + bits - 1) / bits;
+        let whole = builder.pad(buffer, &[count * bits / from])?;
         let parts = builder.reshape(whole, &[count, bits / from])?;
         builder.add("bitcast-convert", resized(through, &[count]), &[parts])
     };

@@ -83,13 +83,32 @@ fn address(shape: &Shape, index: &[i64]) -> i64 {
         .fold(0, |address, (i, size)| address * size + i)
 }
 
+/// Elements with padding: every tile is whole.
+fn memory_size(shape: &Shape) -> i64 {
+    let layout = shape.layout.as_ref().unwrap();
+    let order = layout.minor_to_major.iter().rev();
+    let mut sizes: Vec<i64> = order.map(|d| shape.dimensions[*d as usize]).collect();
+    for tile in &layout.tiles {
+        while sizes.len() < tile.dimensions.len() {
+            sizes.insert(0, 1);
+        }
+        let first = sizes.len() - tile.dimensions.len();
+        for (i, size) in tile.dimensions.iter().enumerate() {
+            sizes[first + i] = (sizes[first + i] + size - 1) / size;
+        }
+        sizes.extend(&tile.dimensions);
+    }
+    sizes.iter().product()
+}
+
 /// The bits of an element of the operand: each has its own, in every part of it.
 fn element(number: usize, width: i64) -> u128 {
     (number as u128 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) & (u128::MAX >> (128 - width))
 }
 
-/// What the result holds, given [`element`]s in row-major order; None for an element in padding.
-fn expected(from: &Shape, to: &Shape) -> Vec<Option<u128>> {
+/// What the result holds, given [`element`]s in row-major order and zeros in the padding; None if it reaches past the
+/// operand's memory.
+fn expected(from: &Shape, to: &Shape) -> Option<Array> {
     let (a, b) = (
         bit_width(from.element_type).unwrap(),
         bit_width(to.element_type).unwrap(),
@@ -102,10 +121,12 @@ fn expected(from: &Shape, to: &Shape) -> Vec<Option<u128>> {
             memory.insert(address(from, index) * (a / unit) + part, bits);
         }
     }
+    let end = memory_size(from) * (a / unit);
     let read = |index: &Vec<i64>| {
         (0..b / unit).try_fold(0, |element, part| {
-            let bits = memory.get(&(address(to, index) * (b / unit) + part))?;
-            Some(element | bits << (part * unit))
+            let place = address(to, index) * (b / unit) + part;
+            let bits = memory.get(&place).copied().unwrap_or(0);
+            (place < end).then_some(element | bits << (part * unit))
         })
     };
     indices(&to.dimensions).iter().map(read).collect()
@@ -121,7 +142,7 @@ fn evaluated(from: &Shape, to: &Shape) -> Result<Array, Error> {
 }
 
 fn assert_agrees(from: &Shape, to: &Shape) {
-    let wanted: Option<Array> = expected(from, to).into_iter().collect();
+    let wanted = expected(from, to);
     match evaluated(from, to) {
         Ok(found) => assert_eq!(Some(found), wanted, "{from:?} -> {to:?}"),
         Err(Error::NotExecutable { .. }) => assert_eq!(wanted, None, "{from:?} -> {to:?}"),
@@ -201,13 +222,39 @@ fn a_shorter_array_is_the_start_of_the_buffer() {
 }
 
 #[test]
-fn padding_is_skipped_where_both_sides_have_it_and_refused_where_the_result_would_read_it() {
+fn padding_is_read_as_zeros_and_what_lies_past_the_memory_is_refused() {
     let odd = shape(F32, &[3, 5], &[1, 0], &[&[2, 4]]);
     assert_agrees(&odd, &shape(F32, &[3, 5], &[1, 0], &[&[2, 4]]));
-    // 3x5 in tiles of 2x4 fills 4x8: an array of 32 would read the padding.
-    let error = evaluated(&odd, &shape(F32, &[32], &[0], &[])).unwrap_err();
-    assert!(error.to_string().contains("reads the padding"), "{error}");
-    assert_agrees(&odd, &shape(F32, &[4], &[0], &[]));
+    // 3x5 in tiles of 2x4 fills 4x8; the second tile has the fifth element of two rows and nothing else.
+    let whole = evaluated(&odd, &shape(F32, &[32], &[0], &[])).unwrap();
+    assert_eq!(
+        whole[8..16],
+        [element(4, 32), 0, 0, 0, element(9, 32), 0, 0, 0]
+    );
+    let error = evaluated(&odd, &shape(F32, &[33], &[0], &[])).unwrap_err();
+    assert!(
+        error.to_string().contains("past its operand's memory"),
+        "{error}"
+    );
+}
+
+#[test]
+fn zero_crop_is_the_memory_with_zeros_around_the_elements() {
+    let from = shape(PrimitiveType::Pred, &[7], &[0], &[&[512], &[128], &[4, 1]]);
+    let to = shape(
+        PrimitiveType::Pred,
+        &[512],
+        &[0],
+        &[&[512], &[128], &[4, 1]],
+    );
+    let mut module = module(&from, &to);
+    let call = &mut module.proto.computations[0].instructions[1];
+    call.opcode = "custom-call".to_owned();
+    call.custom_call_target = "ZeroCrop".to_owned();
+    run(&mut module).unwrap();
+    let result = evaluate(&module.proto.computations[0], &[vec![1; 7]]);
+    assert_eq!(result.iter().sum::<u128>(), 7);
+    assert_eq!(result[..7], [1; 7]);
 }
 
 #[test]

@@ -3,14 +3,12 @@
 //!
 //! The halves of 64-bit values are `x64`'s, and are gone when this runs.
 
-use pjrt_sys::protos::xla::triangular_solve_options::Transpose;
-use pjrt_sys::protos::xla::{CholeskyOptions, TriangularSolveOptions};
-
 use super::Error;
 use super::ir::{
     Builder, Instruction, Literal, Module, PrimitiveType, Shape, array, element_type, is_tuple,
     operand, shape_of,
 };
+use super::{linear_algebra, lu, selection};
 
 pub fn run(module: &mut Module) -> Result<(), Error> {
     module.rewrite(|builder, call| {
@@ -42,16 +40,36 @@ pub fn run(module: &mut Module) -> Result<(), Error> {
                 concatenate(builder, call)?;
                 Ok(())
             }
-            "Cholesky" => matrix(builder, call, cholesky),
-            "InvertDiagBlocksLowerTriangular" => matrix(builder, call, |builder, a| {
-                inverse_of_triangle(builder, a, true)
-            }),
-            "InvertDiagBlocksUpperTriangular" => matrix(builder, call, |builder, a| {
-                inverse_of_triangle(builder, a, false)
-            }),
-            _ => Err(not_executable(&call)),
+            _ => match plain_meaning(builder, &call)? {
+                None => Err(not_executable(&call)),
+                Some(result) => {
+                    let result = with_layout_of(builder, result, shape_of(&call)?)?;
+                    builder.replace(&call, result);
+                    Ok(())
+                }
+            },
         }
     })
+}
+
+/// What computes the call's result, in row-major layout.
+fn plain_meaning(builder: &mut Builder, call: &Instruction) -> Result<Option<i64>, Error> {
+    Ok(Some(match call.custom_call_target.as_str() {
+        "Cholesky" => linear_algebra::cholesky(builder, call)?,
+        "CompactWyHelper" => linear_algebra::compact_wy(builder, call)?,
+        "EighTpu" => linear_algebra::eigh(builder, call)?,
+        "InvertDiagBlocksLowerTriangular" => {
+            linear_algebra::inverse_of_triangle(builder, call, true)?
+        }
+        "InvertDiagBlocksUpperTriangular" => {
+            linear_algebra::inverse_of_triangle(builder, call, false)?
+        }
+        "LuRealDecompositionBlock" => lu::decomposition(builder, call)?,
+        "PartialReduce" => selection::partial_reduce(builder, call)?,
+        "QrDecompositionBlock" => linear_algebra::qr(builder, call)?,
+        "TopK" => selection::top_k(builder, call)?,
+        _ => return Ok(None),
+    }))
 }
 
 /// Takes away what only a custom call has. The opcode, operands, name and shape stay.
@@ -161,38 +179,6 @@ fn concatenate(builder: &mut Builder, mut call: Instruction) -> Result<(), Error
     Ok(())
 }
 
-/// A call on matrices, real or given as a real and an imaginary part, whose result has the operand's form.
-fn matrix(
-    builder: &mut Builder,
-    call: Instruction,
-    operation: impl FnOnce(&mut Builder, i64) -> Result<i64, Error>,
-) -> Result<(), Error> {
-    let result = match call.operand_ids[..] {
-        [a] => operation(builder, a)?,
-        [real, imaginary] => {
-            let complex = match element_type(builder.shape(real)?) {
-                PrimitiveType::F64 => PrimitiveType::C128,
-                _ => PrimitiveType::C64,
-            };
-            let part = element_type(builder.shape(real)?);
-            let a = builder.elementwise("complex", complex, &[real, imaginary])?;
-            let result = operation(builder, a)?;
-            let real = builder.elementwise("real", part, &[result])?;
-            let imaginary = builder.elementwise("imag", part, &[result])?;
-            builder.tuple(&[real, imaginary])?
-        }
-        _ => {
-            return Err(Error::malformed(
-                &call.name,
-                "neither a matrix nor the two parts of one",
-            ));
-        }
-    };
-    let result = with_layout_of(builder, result, shape_of(&call)?)?;
-    builder.replace(&call, result);
-    Ok(())
-}
-
 /// A copy in the layout that whoever reads the call's result expects.
 fn with_layout_of(builder: &mut Builder, value: i64, shape: &Shape) -> Result<i64, Error> {
     if !is_tuple(shape) {
@@ -208,48 +194,4 @@ fn with_layout_of(builder: &mut Builder, value: i64, shape: &Shape) -> Result<i6
         })
         .collect::<Result<Vec<_>, _>>()?;
     builder.tuple(&elements)
-}
-
-fn square(builder: &Builder, a: i64) -> Result<Shape, Error> {
-    let shape = builder.shape(a)?;
-    match shape.dimensions[..] {
-        [.., rows, columns] if rows == columns => Ok(array(element_type(shape), &shape.dimensions)),
-        _ => Err(Error::malformed("", "a matrix call on what is not square")),
-    }
-}
-
-/// Reads the lower triangle. A matrix that is not positive definite gives NaN on the diagonal, which the code around the
-/// call looks for.
-fn cholesky(builder: &mut Builder, a: i64) -> Result<i64, Error> {
-    let shape = square(builder, a)?;
-    Ok(builder.add_with("cholesky", shape, &[a], |cholesky| {
-        cholesky.cholesky_options = Some(CholeskyOptions { lower: true });
-    }))
-}
-
-/// As XLA's `triangular_solve_expander` defines it: each matrix is a diagonal block, and its inverse is wanted.
-fn inverse_of_triangle(builder: &mut Builder, a: i64, lower: bool) -> Result<i64, Error> {
-    let shape = square(builder, a)?;
-    let rank = shape.dimensions.len() as i64;
-    let index = array(PrimitiveType::S32, &shape.dimensions);
-    let [row, column] = [rank - 2, rank - 1].map(|dimension| {
-        builder.add_with("iota", index.clone(), &[], |iota| {
-            iota.dimensions = vec![dimension];
-        })
-    });
-    let on_diagonal = array(PrimitiveType::Pred, &shape.dimensions);
-    let on_diagonal = builder.add_with("compare", on_diagonal, &[row, column], |compare| {
-        compare.comparison_direction = "EQ".to_owned();
-    });
-    let identity = builder.convert(on_diagonal, element_type(&shape))?;
-    Ok(
-        builder.add_with("triangular-solve", shape, &[a, identity], |solve| {
-            solve.triangular_solve_options = Some(TriangularSolveOptions {
-                left_side: true,
-                lower,
-                unit_diagonal: false,
-                transpose_a: Transpose::NoTranspose.into(),
-            });
-        }),
-    )
 }

@@ -5,6 +5,7 @@
 
 pub mod ir;
 
+mod accumulate;
 mod asynchronous;
 mod bitcast;
 mod check;
@@ -16,14 +17,18 @@ mod evaluate;
 mod fusion;
 mod groups;
 mod layout;
+mod linear_algebra;
+mod lu;
 mod mixed;
 mod mxu;
 mod newer;
 mod offload;
+mod overlapped;
 mod physical;
 mod reducers;
 mod rng;
 mod scan;
+mod selection;
 mod types;
 mod x64;
 
@@ -124,14 +129,16 @@ pub fn to_cpu(module: ModuleProto, options: &Options) -> Result<ModuleProto, Err
     // Gives what the SparseCore does the asynchronous form of everything else.
     offload::run(&mut module)?;
     asynchronous::run(&mut module)?;
+    overlapped::run(&mut module)?;
     // Once no collective is split into a start and a done.
     collectives::run(&mut module, options.replicas, options.partitions)?;
+    // While layouts still say what lies where.
+    bitcast::run(&mut module)?;
     // From here on there are no custom calls: a pass may take one for what it is not.
     x64::run(&mut module)?;
     custom_call::run(&mut module)?;
     mxu::run(&mut module, options.numerics)?;
-    // While layouts still say what lies where.
-    bitcast::run(&mut module)?;
+    accumulate::run(&mut module)?;
     fusion::run(&mut module)?;
     convolution::run(&mut module)?;
     scan::run(&mut module)?;

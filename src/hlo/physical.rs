@@ -108,31 +108,6 @@ impl Physical {
             .map(|axis| (index / axis.divisor) % axis.size * axis.stride)
             .sum()
     }
-
-    /// The index of one dimension that the address belongs to; it may lie in the padding. Never called without elements.
-    pub fn index(&self, dimension: usize, address: i64) -> i64 {
-        let of_dimension = |axis: &&Axis| axis.dimension == Some(dimension);
-        self.axes
-            .iter()
-            .filter(of_dimension)
-            .map(|axis| (address / axis.stride) % axis.size * axis.divisor)
-            .sum()
-    }
-
-    /// Whether the address belongs to an element of the array.
-    pub fn is_valid(&self, address: i64) -> bool {
-        address < self.elements
-            && self.axes.iter().all(|axis| {
-                axis.dimension.is_some() || (address / axis.stride) % axis.size == 0
-            })
-            // Past the last tile, where only the tail's alignment reaches.
-            && self.axes.first().is_none_or(|axis| address / axis.stride < axis.size)
-            && (0..self.dimensions.len()).all(|d| {
-                self.dimensions
-                    .get(d)
-                    .is_some_and(|size| self.index(d, address) < *size)
-            })
-    }
 }
 
 /// The axes after one more tile, which divides the most minor ones: each becomes the tile's number, in its old place, and

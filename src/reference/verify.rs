@@ -35,6 +35,7 @@ const SCALE_ERROR: f64 = 1e-9;
 const EXACT_NUMERICS: Numerics = Numerics {
     matmul_bf16_passes: false,
     flush_subnormals: false,
+    f64_as_f32_pairs: false,
 };
 
 pub fn verify(

@@ -26,7 +26,7 @@ pub(super) fn reference(
             return Err(odd("no reference of this case can be computed".to_owned()));
         }
     };
-    let executable = compile_and_load(client, case, program, &CompileOptions::default())?;
+    let executable = compile_and_load(client, case, program, &exact())?;
     on_stage(Stage::Run);
     let run = |inputs: &[Tensor]| {
         execute(client, device, &executable, inputs).map_err(|e| Stop::plugin(Stage::Run, &e))
@@ -77,6 +77,12 @@ pub(super) fn reference(
         });
     }
     Ok(reference)
+}
+
+/// XLA CPU without the shortcut that it takes by default: `maximum` and `minimum` that drop a NaN in one of their operands,
+/// and the sign of a zero, where StableHLO asks for IEEE 754's `maximum` and `minimum`.
+fn exact() -> CompileOptions {
+    CompileOptions::default().flag("xla_cpu_enable_fast_min_max", false)
 }
 
 /// An integer result in the type that the program declares: XLA's generators of random bits answer a program that declares

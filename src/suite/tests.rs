@@ -443,3 +443,85 @@ fn widened_programs_hold_no_float_narrower_than_f64() {
         );
     }
 }
+
+/// Eight replicas that add up.
+const SEVERAL: &str = r#"
+[[op]]
+name = "sum"
+t = ["f32"]
+tolerance = "exact"
+replicas = "n"
+mesh = [["x", 2]]
+partitioner = "gspmd"
+program = '''
+func.func @main(%x: {{ tensor([4], t) }}) -> {{ tensor([4], t) }} {
+  return %x : {{ tensor([4], t) }}
+}
+'''
+unsharded = '''
+func.func @main(%x: {{ tensor([n, 4], t) }}) -> {{ tensor([n, 4], t) }} {
+  return %x : {{ tensor([n, 4], t) }}
+}
+'''
+[[op.inputs]]
+shape = "[n, 4]"
+spec = ["replica", "x"]
+[[op.outputs]]
+spec = ["replica"]
+[op.variant.small]
+n = 4
+"#;
+
+#[test]
+fn a_case_on_several_devices_says_how_it_lies_on_them() {
+    let case = load_body(SEVERAL).unwrap().remove(0);
+    let distribution = case.distribution.as_ref().unwrap();
+    assert_eq!((distribution.replicas, distribution.partitions()), (4, 2));
+    assert_eq!(case.devices(), 8);
+    assert_eq!(distribution.inputs[0].to_string(), "(replica, x)");
+    assert_eq!(case.inputs[0].shape, [4, 4]);
+    assert_eq!(case.results().unwrap(), [(ElementType::F32, vec![4, 4])]);
+    let ReferenceProgram::Widened(unsharded) = &case.reference_program else {
+        panic!("{:?}", case.reference_program);
+    };
+    assert!(unsharded.contains("tensor<4x4xf64>"), "{unsharded}");
+}
+
+#[test]
+fn what_does_not_fit_several_devices_is_named() {
+    for (right, wrong, complaint) in [
+        (
+            "spec = [\"replica\", \"x\"]",
+            "spec = [\"replica\", \"y\"]",
+            "no axis 'y'",
+        ),
+        (
+            "shape = \"[n, 4]\"",
+            "shape = \"[n + 1, 4]\"",
+            "not the 4 replicas",
+        ),
+        ("[[\"x\", 2]]", "[[\"x\", 3]]", "3 equal parts"),
+        (
+            "[[\"x\", 2]]",
+            "[[\"replica\", 2]]",
+            "not a list of [name, size]",
+        ),
+        ("replicas = \"n\"", "replicas = 0", "not a number from 1"),
+        ("\"gspmd\"", "\"spmd\"", "unknown partitioner 'spmd'"),
+        (
+            "[[op.outputs]]\nspec = [\"replica\"]\n",
+            "",
+            "0 outputs for 1 results",
+        ),
+        (
+            "tolerance = \"exact\"",
+            "tolerance = \"exact\"\nreference = \"native\"",
+            "an unsharded one",
+        ),
+    ] {
+        let text = SEVERAL.replace(right, wrong);
+        assert_ne!(text, SEVERAL, "{right}");
+        let message = load_body(&text).expect_err(wrong).to_string();
+        assert!(message.contains(complaint), "{wrong}: {message}");
+    }
+}

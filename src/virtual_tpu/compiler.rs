@@ -124,12 +124,13 @@ fn chips_per_host(topology: &str) -> Vec<i64> {
 }
 
 /// The client's choice of devices, flattened as the program is: device `r·P + p` runs replica r of partition p. Excess
-/// precision would let XLA CPU skip roundings that the TPU makes.
+/// precision would let XLA CPU skip roundings that the TPU makes, and its fast `maximum` and `minimum` drop NaNs.
 pub(super) fn cpu_options(options: &CompileOptions, replicas: usize) -> CompileOptions {
     let given = options.proto();
     let mut cpu = CompileOptions::new()
         .replicas(replicas)
-        .flag("xla_allow_excess_precision", false);
+        .flag("xla_allow_excess_precision", false)
+        .flag("xla_cpu_enable_fast_min_max", false);
     if let Some(ids) = options.assigned_devices() {
         let flattened: Vec<Vec<i64>> = ids.into_iter().flatten().map(|id| vec![id]).collect();
         cpu = cpu.devices(&flattened);
