@@ -58,6 +58,9 @@ fn rewritten(builder: &mut Builder, bitcast: &Instruction) -> Result<i64, Error>
         Physical::of(to).map_err(unmodelled)?,
     );
     if from_bits == to_bits && follows_order(&from, &from_order, &to, &to_order) {
+        if from.dimensions == to.dimensions && from_order == to_order {
+            return Ok(from_id);
+        }
         let ordered = builder.transpose(from_id, &as_i64(&from_order))?;
         let physical: Vec<i64> = to_order.iter().map(|d| to.dimensions[*d]).collect();
         let reshaped = builder.reshape(ordered, &physical)?;

@@ -198,6 +198,12 @@ fn the_same_tiles_on_both_sides_need_no_buffer() {
 }
 
 #[test]
+fn nothing_moves_when_only_the_memory_space_changes() {
+    let from = shape(BF16, &[3, 5], &[0, 1], &[&[8, 128], &[2, 1]]);
+    assert_eq!(opcodes(&from, &from), ["parameter"]);
+}
+
+#[test]
 fn tiles_that_differ_go_by_way_of_the_buffer() {
     // Rows of [4,256] in tiles of 2x128: the buffer holds the tiles' rows one after the other.
     let from = shape(F32, &[4, 256], &[1, 0], &[&[2, 128]]);

@@ -71,3 +71,77 @@ fn plain(shape: &mut Shape) {
         shape.layout = Some(Box::new(row_major(shape.dimensions.len())));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hlo::ir::{Computation, Instruction, Literal, ModuleProto, PrimitiveType, array};
+    use pjrt_sys::protos::xla::{PrecisionConfig, TileProto};
+
+    fn column_major() -> Shape {
+        let mut shape = array(PrimitiveType::F32, &[2, 3]);
+        shape.layout = Some(Box::new(Layout {
+            minor_to_major: vec![0, 1],
+            tiles: vec![TileProto {
+                dimensions: vec![8, 128],
+            }],
+            memory_space: 1,
+            ..Default::default()
+        }));
+        shape
+    }
+
+    fn after(instruction: Instruction) -> Instruction {
+        let mut module = Module::new(ModuleProto {
+            computations: vec![Computation {
+                instructions: vec![instruction],
+                ..Default::default()
+            }],
+            ..Default::default()
+        });
+        run(&mut module).unwrap();
+        module.proto.computations.remove(0).instructions.remove(0)
+    }
+
+    #[test]
+    fn values_are_row_major_without_tiles() {
+        let parameter = after(Instruction {
+            opcode: "parameter".to_owned(),
+            shape: Some(column_major()),
+            precision_config: Some(PrecisionConfig::default()),
+            ..Default::default()
+        });
+        assert_eq!(parameter.shape, Some(array(PrimitiveType::F32, &[2, 3])));
+        assert_eq!(parameter.precision_config, None);
+    }
+
+    #[test]
+    fn a_constant_keeps_the_order_of_its_elements() {
+        let constant = after(Instruction {
+            opcode: "constant".to_owned(),
+            shape: Some(column_major()),
+            literal: Some(Literal {
+                shape: Some(column_major()),
+                ..Default::default()
+            }),
+            ..Default::default()
+        });
+        let literal = constant.literal.unwrap().shape.unwrap();
+        assert_eq!(constant.shape.as_ref(), Some(&literal));
+        let layout = literal.layout.unwrap();
+        assert_eq!(layout.minor_to_major, [0, 1]);
+        assert!(layout.tiles.is_empty() && layout.memory_space == 0);
+    }
+
+    #[test]
+    fn a_token_has_no_layout() {
+        let mut token = array(PrimitiveType::Token, &[]);
+        token.layout = Some(Box::default());
+        let token = after(Instruction {
+            opcode: "after-all".to_owned(),
+            shape: Some(token),
+            ..Default::default()
+        });
+        assert_eq!(token.shape.unwrap().layout, None);
+    }
+}

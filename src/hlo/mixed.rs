@@ -259,3 +259,155 @@ fn reduction(
     builder.replace(&replaced, rounded);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hlo::ir::{Computation, ModuleProto, array};
+
+    const F32: PrimitiveType = PrimitiveType::F32;
+    const BF16: PrimitiveType = PrimitiveType::Bf16;
+    const F16: PrimitiveType = PrimitiveType::F16;
+
+    fn instruction(
+        id: i64,
+        opcode: &str,
+        element_type: PrimitiveType,
+        operands: &[i64],
+    ) -> Instruction {
+        Instruction {
+            id,
+            name: format!("{opcode}.{id}"),
+            opcode: opcode.to_owned(),
+            operand_ids: operands.to_vec(),
+            shape: Some(array(element_type, &[4])),
+            parameter_number: id,
+            ..Default::default()
+        }
+    }
+
+    fn computation(id: i64, instructions: Vec<Instruction>) -> Computation {
+        Computation {
+            id,
+            root_id: instructions.last().unwrap().id,
+            instructions,
+            ..Default::default()
+        }
+    }
+
+    /// The last computation after the pass, an instruction a line: `f32 multiply(bf16 f32)`.
+    fn rewritten(computations: Vec<Computation>) -> Vec<String> {
+        let mut module = Module::new(ModuleProto {
+            computations,
+            ..Default::default()
+        });
+        run(&mut module).unwrap();
+        let computation = module.proto.computations.pop().unwrap();
+        let name = |shape: &Shape| match PrimitiveType::try_from(shape.element_type) {
+            Ok(element_type) => element_type.as_str_name().to_lowercase(),
+            Err(_) => shape.element_type.to_string(),
+        };
+        let of = |id: &i64| {
+            let operand = computation.instructions.iter().find(|i| i.id == *id);
+            name(operand.unwrap().shape.as_ref().unwrap())
+        };
+        let line = |i: &Instruction| {
+            let operands: Vec<String> = i.operand_ids.iter().map(of).collect();
+            let result = name(i.shape.as_ref().unwrap());
+            format!("{result} {}({})", i.opcode, operands.join(" "))
+        };
+        let lines = computation
+            .instructions
+            .iter()
+            .filter(|i| i.opcode != "parameter");
+        lines.map(line).collect()
+    }
+
+    fn parameters(types: [PrimitiveType; 2]) -> Vec<Instruction> {
+        let parameter =
+            |(id, t): (usize, PrimitiveType)| instruction(id as i64, "parameter", t, &[]);
+        types.into_iter().enumerate().map(parameter).collect()
+    }
+
+    fn binary(types: [PrimitiveType; 2], opcode: &str, result: PrimitiveType) -> Vec<String> {
+        let mut instructions = parameters(types);
+        instructions.push(instruction(2, opcode, result, &[0, 1]));
+        instructions.push(instruction(3, "tuple", result, &[2]));
+        rewritten(vec![computation(0, instructions)])
+    }
+
+    #[test]
+    fn narrow_operands_are_widened_and_the_result_is_rounded_once() {
+        assert_eq!(
+            binary([BF16, F32], "multiply", F32)[..2],
+            ["f32 convert(bf16)", "f32 multiply(f32 f32)"]
+        );
+        assert_eq!(
+            binary([BF16, F32], "multiply", BF16),
+            [
+                "f32 convert(bf16)",
+                "f32 multiply(f32 f32)",
+                "bf16 convert(f32)",
+                "bf16 tuple(bf16)"
+            ]
+        );
+        assert_eq!(
+            binary([BF16, BF16], "add", F32)[..3],
+            ["f32 convert(bf16)", "f32 convert(bf16)", "f32 add(f32 f32)"]
+        );
+    }
+
+    #[test]
+    fn neither_half_holds_the_other() {
+        let after = binary([BF16, F16], "add", F16);
+        assert_eq!(after[2..4], ["f32 add(f32 f32)", "f16 convert(f32)"]);
+    }
+
+    #[test]
+    fn a_comparison_is_made_in_the_wider_type() {
+        let after = binary([BF16, F32], "compare", PrimitiveType::Pred);
+        assert_eq!(after[..2], ["f32 convert(bf16)", "pred compare(f32 f32)"]);
+    }
+
+    #[test]
+    fn one_type_is_left_alone() {
+        assert_eq!(binary([BF16, BF16], "add", BF16)[0], "bf16 add(bf16 bf16)");
+        assert_eq!(binary([F32, BF16], "dot", F32)[0], "f32 dot(f32 bf16)");
+    }
+
+    #[test]
+    fn a_copy_to_another_type_converts() {
+        let mut instructions = parameters([F32, F32]);
+        instructions.push(instruction(2, "copy", BF16, &[0]));
+        let after = rewritten(vec![computation(0, instructions)]);
+        assert_eq!(after, ["bf16 convert(f32)"]);
+    }
+
+    #[test]
+    fn products_of_less_than_a_byte_are_of_bytes() {
+        let after = binary(
+            [PrimitiveType::S4, PrimitiveType::U4],
+            "dot",
+            PrimitiveType::S32,
+        );
+        assert_eq!(
+            after[..3],
+            ["s8 convert(s4)", "u8 convert(u4)", "s32 dot(s8 u8)"]
+        );
+    }
+
+    #[test]
+    fn a_reduction_runs_in_the_type_of_its_computation() {
+        let mut add = parameters([F32, F32]);
+        add.push(instruction(2, "add", F32, &[0, 1]));
+        let mut instructions: Vec<Instruction> = parameters([BF16, BF16]);
+        for parameter in &mut instructions {
+            parameter.id += 10;
+        }
+        let mut reduce = instruction(12, "reduce", BF16, &[10, 11]);
+        reduce.called_computation_ids = vec![1];
+        instructions.push(reduce);
+        let after = rewritten(vec![computation(1, add), computation(2, instructions)]);
+        assert_eq!(after[2..], ["f32 reduce(f32 f32)", "bf16 convert(f32)"]);
+    }
+}

@@ -8,10 +8,12 @@ pub mod ir;
 mod accumulate;
 mod asynchronous;
 mod bitcast;
+mod builder;
 mod check;
 mod collectives;
 mod convolution;
 mod custom_call;
+mod dynamic;
 #[cfg(test)]
 mod evaluate;
 mod fusion;
@@ -23,6 +25,7 @@ mod mixed;
 mod mxu;
 mod newer;
 mod offload;
+mod opcodes;
 mod overlapped;
 mod physical;
 mod reducers;
@@ -134,6 +137,7 @@ pub fn to_cpu(module: ModuleProto, options: &Options) -> Result<ModuleProto, Err
     collectives::run(&mut module, options.replicas, options.partitions)?;
     // While layouts still say what lies where.
     bitcast::run(&mut module)?;
+    dynamic::run(&mut module)?;
     // From here on there are no custom calls: a pass may take one for what it is not.
     x64::run(&mut module)?;
     custom_call::run(&mut module)?;
@@ -146,6 +150,7 @@ pub fn to_cpu(module: ModuleProto, options: &Options) -> Result<ModuleProto, Err
     // Once fusions are calls.
     mixed::run(&mut module)?;
     module.remove_dead();
+    opcodes::run(&module)?;
     layout::run(&mut module)?;
     Ok(module.into_proto())
 }

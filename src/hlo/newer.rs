@@ -126,3 +126,103 @@ pub fn run(module: &mut Module) -> Result<(), Error> {
         Ok(())
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hlo::ir::{Computation, Instruction, array};
+
+    fn constant(element_type: i32) -> ModuleProto {
+        let shape = Shape {
+            element_type,
+            ..array(PrimitiveType::Invalid, &[2])
+        };
+        ModuleProto {
+            computations: vec![Computation {
+                instructions: vec![Instruction {
+                    id: 3,
+                    opcode: "constant".to_owned(),
+                    shape: Some(shape.clone()),
+                    literal: Some(Literal {
+                        shape: Some(shape),
+                        ..Default::default()
+                    }),
+                    ..Default::default()
+                }],
+                root_id: 3,
+                ..Default::default()
+            }],
+            ..Default::default()
+        }
+    }
+
+    fn newer(instruction: NewerInstruction) -> Vec<u8> {
+        let instructions = vec![instruction];
+        NewerModule {
+            computations: vec![NewerComputation { instructions }],
+        }
+        .encode_to_vec()
+    }
+
+    fn rewritten(element_type: i32, literal: NewerLiteral) -> Computation {
+        let mut proto = constant(element_type);
+        let bytes = newer(NewerInstruction {
+            literal: Some(literal),
+            id: 3,
+            is_reverse: false,
+        });
+        add(&mut proto, &bytes).unwrap();
+        let mut module = Module::new(proto);
+        run(&mut module).unwrap();
+        module.proto.computations.remove(0)
+    }
+
+    /// 1.0 and -2.0 in f8e4m3: exponent bias 7, three bits of mantissa.
+    #[test]
+    fn constants_of_younger_types_keep_their_bits() {
+        let computation = rewritten(
+            28,
+            NewerLiteral {
+                f8e4m3s: vec![0x38, 0xc0],
+                ..Default::default()
+            },
+        );
+        let [bits, constant] = &computation.instructions[..] else {
+            panic!("{:?}", computation.instructions);
+        };
+        assert_eq!(bits.literal.as_ref().unwrap().u8s, [0x38, 0xc0]);
+        assert_eq!(constant.opcode, "bitcast-convert");
+        assert_eq!(constant.shape.as_ref().unwrap().element_type, 28);
+        assert_eq!(computation.root_id, constant.id);
+    }
+
+    #[test]
+    fn elements_of_four_bits_are_narrowed_first() {
+        let computation = rewritten(
+            32,
+            NewerLiteral {
+                f4e2m1fns: vec![0x2, 0xf],
+                ..Default::default()
+            },
+        );
+        let opcodes = computation.instructions.iter().map(|i| i.opcode.as_str());
+        assert!(opcodes.eq(["constant", "convert", "bitcast-convert"]));
+        let narrow = computation.instructions[1].shape.as_ref().unwrap();
+        assert_eq!(narrow.element_type, PrimitiveType::U4 as i32);
+    }
+
+    #[test]
+    fn a_scan_that_runs_backwards_says_so() {
+        let mut proto = constant(11);
+        proto.computations[0].instructions[0].opcode = "scan".to_owned();
+        let bytes = newer(NewerInstruction {
+            literal: None,
+            id: 3,
+            is_reverse: true,
+        });
+        add(&mut proto, &bytes).unwrap();
+        let scan = &proto.computations[0].instructions[0];
+        let attributes = scan.frontend_attributes.as_ref().unwrap();
+        assert!(attributes.map.contains_key(SCAN_IS_REVERSE));
+    }
+}

@@ -217,3 +217,132 @@ fn first(parameters: &[i64]) -> Result<i64, Error> {
         .copied()
         .ok_or_else(|| Error::malformed("", "a computation without a parameter"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hlo::ir::{Computation, ModuleProto};
+    use pjrt_sys::protos::xla::FrontendAttributes;
+
+    const F32: PrimitiveType = PrimitiveType::F32;
+
+    fn instruction(id: i64, opcode: &str, shape: Shape, operands: &[i64]) -> Instruction {
+        Instruction {
+            id,
+            opcode: opcode.to_owned(),
+            shape: Some(shape),
+            operand_ids: operands.to_vec(),
+            ..Default::default()
+        }
+    }
+
+    /// A running sum along the second of two dimensions, of three rows and five steps.
+    fn rewritten(is_reverse: bool) -> ModuleProto {
+        let (row, whole) = (array(F32, &[3]), array(F32, &[3, 5]));
+        let mut second = instruction(1, "parameter", row.clone(), &[]);
+        second.parameter_number = 1;
+        let step = Computation {
+            id: 1,
+            instructions: vec![
+                instruction(0, "parameter", row.clone(), &[]),
+                second,
+                instruction(2, "add", row.clone(), &[0, 1]),
+                instruction(3, "tuple", tuple(vec![row.clone(), row.clone()]), &[2, 2]),
+            ],
+            root_id: 3,
+            ..Default::default()
+        };
+        let mut start = instruction(11, "parameter", row.clone(), &[]);
+        start.parameter_number = 1;
+        let mut scan = instruction(12, "scan", tuple(vec![whole.clone(), row]), &[10, 11]);
+        scan.dimensions = vec![1];
+        scan.called_computation_ids = vec![1];
+        if is_reverse {
+            let mut attributes = FrontendAttributes::default();
+            attributes
+                .map
+                .insert(SCAN_IS_REVERSE.to_owned(), "true".to_owned());
+            scan.frontend_attributes = Some(attributes);
+        }
+        let main = Computation {
+            id: 2,
+            instructions: vec![instruction(10, "parameter", whole, &[]), start, scan],
+            root_id: 12,
+            ..Default::default()
+        };
+        let mut module = Module::new(ModuleProto {
+            computations: vec![step, main],
+            entry_computation_id: 2,
+            ..Default::default()
+        });
+        run(&mut module).unwrap();
+        crate::hlo::check::run(&module).unwrap();
+        module.into_proto()
+    }
+
+    fn body(module: &ModuleProto) -> &Computation {
+        let mut computations = module.computations.iter();
+        computations
+            .find(|c| c.name.starts_with("scan_body"))
+            .unwrap()
+    }
+
+    #[test]
+    fn the_loop_takes_one_step_a_slice() {
+        let module = rewritten(false);
+        let steps: Vec<i32> = module
+            .computations
+            .iter()
+            .filter(|c| c.name.starts_with("scan_condition"))
+            .flat_map(|c| &c.instructions)
+            .filter_map(|i| i.literal.as_ref())
+            .flat_map(|literal| literal.s32s.clone())
+            .collect();
+        assert_eq!(steps, [5]);
+        let slice = body(&module)
+            .instructions
+            .iter()
+            .find(|i| i.opcode == "dynamic-slice");
+        let slice = slice.unwrap();
+        assert_eq!(slice.dynamic_slice_sizes, [3, 1]);
+        // The row is not sliced, the step's number is the column.
+        let by_id = |id: i64| {
+            body(&module)
+                .instructions
+                .iter()
+                .find(|i| i.id == id)
+                .unwrap()
+        };
+        assert_eq!(by_id(slice.operand_ids[1]).opcode, "constant");
+        assert_eq!(by_id(slice.operand_ids[2]).opcode, "get-tuple-element");
+    }
+
+    #[test]
+    fn the_results_keep_their_shapes() {
+        let module = rewritten(false);
+        let main = module.computations.last().unwrap();
+        let root = main
+            .instructions
+            .iter()
+            .find(|i| i.id == main.root_id)
+            .unwrap();
+        let wanted = tuple(vec![array(F32, &[3, 5]), array(F32, &[3])]);
+        assert_eq!(root.shape.as_ref(), Some(&wanted));
+    }
+
+    #[test]
+    fn backwards_the_column_counts_from_the_last() {
+        let module = rewritten(true);
+        let subtract = body(&module)
+            .instructions
+            .iter()
+            .find(|i| i.opcode == "subtract");
+        let last = subtract.unwrap().operand_ids[0];
+        let last = body(&module)
+            .instructions
+            .iter()
+            .find(|i| i.id == last)
+            .unwrap();
+        assert_eq!(last.literal.as_ref().unwrap().s32s, [4]);
+    }
+}
