@@ -9,7 +9,7 @@ use crate::hlo::MxuNumerics;
 use crate::outcome::Metrics;
 use crate::target::Target;
 use crate::virtual_tpu::COMPILE_LOG;
-use crate::virtual_tpu::compile_log::{Estimate, LogOutcome, Record, SCHEMA, append};
+use crate::virtual_tpu::compile_log::{LogOutcome, Record, SCHEMA, append};
 
 pub(super) struct CompileLog {
     path: PathBuf,
@@ -77,10 +77,7 @@ impl CompileLog {
             code_size: metrics.code_size,
             hbm: (!metrics.memory.is_empty()).then(|| metrics.memory.clone()),
             flops: metrics.cost.get("flops").copied(),
-            estimate: metrics.estimate.map(|estimate| Estimate {
-                cycles: estimate.cycles,
-                seconds: estimate.seconds,
-            }),
+            estimate: metrics.estimate,
         }
     }
 }
