@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use anyhow::anyhow;
 
 use super::judged::{Tracker, print};
-use super::{CommandResult, Failure, Global, Verdict};
-use crate::report::{Colour, Format, ReportError, publish, render};
+use super::{CommandResult, Failure, Global, Verdict, show};
+use crate::report::{Colour, Format, ReportError, publish, render_with};
 
 /// Report on a run: pass rates, what is unexpected, known failures and their issues.
 #[derive(clap::Args, Debug)]
@@ -24,8 +24,11 @@ pub struct Args {
     /// Write here instead of standard output
     #[arg(long, value_name = "PATH")]
     out: Option<PathBuf>,
+    /// Add the table of recompiles of this compile log, which TPU_PARITY_COMPILE_LOG named
+    #[arg(long, value_name = "FILE")]
+    compile_log: Option<PathBuf>,
     /// Write latest/{report.md,report.json,junit.xml} and a line of history.json under this directory, as reports/ has them
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "format"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "format", "compile_log"])]
     publish: Option<PathBuf>,
 }
 
@@ -47,6 +50,11 @@ pub fn run(global: &Global, args: &Args) -> CommandResult {
         .as_deref()
         .map(|name| tracker.run(name))
         .transpose()?;
+    let recompiles = args
+        .compile_log
+        .as_deref()
+        .map(show::recompiles)
+        .transpose()?;
     let mut text = String::new();
     for name in &args.runs {
         let run = tracker.run(name)?;
@@ -60,7 +68,9 @@ pub fn run(global: &Global, args: &Args) -> CommandResult {
             text.push('\n');
         }
         let colour = colour(args.out.is_some());
-        text += &render(args.format, &run, &judgement, &tracker.ledger, colour).map_err(failure)?;
+        let (ledger, recompiles) = (&tracker.ledger, recompiles.as_ref());
+        text += &render_with(args.format, &run, &judgement, ledger, recompiles, colour)
+            .map_err(failure)?;
     }
     match &args.out {
         Some(path) => publish::write(path, &text).map_err(failure)?,

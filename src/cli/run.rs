@@ -36,6 +36,9 @@ const COMMAND_IDS: usize = 4;
 /// Each case runs in a worker process: a plug-in that aborts or hangs costs that case and no other. The exit code is 0 when
 /// every outcome is a pass or an expected failure and no target skipped all its cases, 1 otherwise, and 130 after Ctrl-C, which leaves a run that --resume
 /// finishes.
+///
+/// Of a virtual TPU (vtpu-<gen>), TPU_PARITY_NUMERICS says how matrix products round: mxu, as the generation's matrix unit does, or exact;
+/// and TPU_PARITY_COMPILE_LOG names a file that gets a line of JSON for every compilation.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// Globs over case ids: `*` stays within a part, `**` crosses slashes [default: all]

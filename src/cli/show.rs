@@ -1,4 +1,6 @@
-//! `show`: one case in full.
+//! `show`: one case in full, or what a compile log comes to.
+
+use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 
@@ -8,16 +10,23 @@ use super::{CommandResult, Failure, Global, Verdict};
 use crate::case::Case;
 use crate::reference::ReferenceStore;
 use crate::report::Summary;
+use crate::report::recompiles::Recompiles;
 use crate::report::show::{Shown, case, in_run};
 use crate::store::Run;
 use crate::suite::{Source, load_sources};
+use crate::virtual_tpu::compile_log;
 
 /// Show one case: its program, inputs and reference, and what became of it in a run.
+///
+/// With --compile-log: the functions that the virtual TPU compiled for more than one set of shapes, and what that took.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// The case's id
-    #[arg(value_name = "CASE")]
-    case: String,
+    #[arg(value_name = "CASE", required_unless_present = "compile_log")]
+    case: Option<String>,
+    /// The table of recompiles of this compile log, which TPU_PARITY_COMPILE_LOG named
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["case", "run", "suites"])]
+    compile_log: Option<PathBuf>,
     /// The run to show: an id, a label, a path, latest or latest~N [default: the latest, if there is one]
     #[arg(long, value_name = "RUN")]
     run: Option<String>,
@@ -26,11 +35,16 @@ pub struct Args {
 }
 
 pub fn run(global: &Global, args: &Args) -> CommandResult {
+    if let Some(path) = &args.compile_log {
+        print(&recompiles(path)?.terminal())?;
+        return Ok(Verdict::Clean);
+    }
+    let id = args.case.as_deref().unwrap_or_default();
     let tracker = Tracker::open(global)?;
     let run = tracker.run_or_latest(args.run.as_deref())?;
     let cases = load(args, &tracker, run.as_ref())?;
-    let found = cases.iter().find(|case| case.id.as_str() == args.case);
-    let found = found.ok_or_else(|| unknown(&args.case, &cases))?;
+    let found = cases.iter().find(|case| case.id.as_str() == id);
+    let found = found.ok_or_else(|| unknown(id, &cases))?;
     let mut text = case(&shown(&tracker, found)?);
     if let Some(run) = &run {
         let judgement = tracker.judge(run, None);
@@ -40,6 +54,11 @@ pub fn run(global: &Global, args: &Args) -> CommandResult {
     }
     print(&text)?;
     Ok(Verdict::Clean)
+}
+
+pub(super) fn recompiles(path: &Path) -> Result<Recompiles, Failure> {
+    let log = compile_log::read(path).map_err(Failure::wrong_use)?;
+    Ok(Recompiles::of(&log))
 }
 
 /// From the suites that are named, or else from those that the run took its cases from.

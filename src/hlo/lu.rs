@@ -28,15 +28,19 @@ pub fn decomposition(builder: &mut Builder, call: &Instruction) -> Result<i64, E
     let permutation = iota(builder, &[sizes.batch, sizes.rows], 1);
     let state = builder.tuple(&[start, matrix, pivots, permutation])?;
     let form = builder.shape(state)?.clone();
-    let condition =
-        builder.add_computation("lu_condition", &[form.clone()], |builder, state| {
+    let condition = builder.add_computation(
+        "lu_condition",
+        std::slice::from_ref(&form),
+        |builder, state| {
             let step = builder.get_tuple_element(state[0], 0)?;
             let steps = s32(builder, steps as i32);
             Ok(compare(builder, "LT", step, steps))
+        },
+    )?;
+    let body =
+        builder.add_computation("lu_step", std::slice::from_ref(&form), |builder, state| {
+            step(builder, state[0], sizes)
         })?;
-    let body = builder.add_computation("lu_step", &[form.clone()], |builder, state| {
-        step(builder, state[0], sizes)
-    })?;
     let end = builder.add_with("while", form, &[state], |instruction| {
         instruction.called_computation_ids = vec![body, condition];
     });

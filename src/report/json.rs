@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::compiled::{Compiled, ESTIMATE};
+use super::recompiles::Recompiles;
 use super::summary::{self, Group, KnownGroup, Section, Summary};
 use super::{PluginLine, ReportError};
 use crate::case::CaseId;
@@ -26,6 +27,8 @@ struct Report<'a> {
     /// What the TPU compiler said; absent where no target has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     compiled: Option<CompiledPart<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recompiles: Option<&'a Recompiles>,
 }
 
 #[derive(Serialize)]
@@ -187,6 +190,7 @@ pub fn render(summary: &Summary<'_>) -> Result<String, ReportError> {
             estimates: ESTIMATE,
             compiled: &summary.compiled,
         }),
+        recompiles: summary.recompiles,
     };
     let mut text = serde_json::to_string_pretty(&report)?;
     text.push('\n');

@@ -74,6 +74,9 @@ fn page(summary: &Summary<'_>, limits: Limits) -> String {
     for section in &summary.sections {
         page.section(section);
     }
+    if let Some(recompiles) = summary.recompiles {
+        put!(page, "{}", recompiles.markdown());
+    }
     page.issues(summary);
     page.environment(summary);
     page.text

@@ -11,6 +11,7 @@ mod json;
 mod junit;
 mod markdown;
 pub mod publish;
+pub mod recompiles;
 pub mod show;
 mod summary;
 mod terminal;
@@ -23,6 +24,7 @@ use crate::store::Run;
 use crate::track::{IssueLedger, Judgement};
 
 pub use json::SCHEMA;
+pub use recompiles::Recompiles;
 pub use summary::{ExecutorLine, FailureGroup, Group, KnownGroup, PluginLine, Section, Summary};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,7 +73,20 @@ pub fn render(
     ledger: &IssueLedger,
     colour: Colour,
 ) -> Result<String, ReportError> {
-    let summary = Summary::new(run, judgement, ledger);
+    render_with(format, run, judgement, ledger, None, colour)
+}
+
+/// As [`render`], with the table of recompiles of a compile log; [`Format::Junit`] has no place for it.
+pub fn render_with(
+    format: Format,
+    run: &Run,
+    judgement: &Judgement,
+    ledger: &IssueLedger,
+    recompiles: Option<&Recompiles>,
+    colour: Colour,
+) -> Result<String, ReportError> {
+    let mut summary = Summary::new(run, judgement, ledger);
+    summary.recompiles = recompiles;
     match format {
         Format::Terminal => Ok(terminal::render(&summary, colour)),
         Format::Markdown => Ok(markdown::render(&summary)),

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{Colour, Format, ReportError, Summary, render};
+use crate::hlo::MxuNumerics;
 use crate::outcome::Evidence;
 use crate::store::Run;
 use crate::track::{IssueLedger, Judgement, Totals, VerdictKind};
@@ -49,6 +50,16 @@ pub struct HistoryPlugin {
     pub version: Option<String>,
     pub api_version: String,
     pub sha256: String,
+    /// Of a virtual TPU: what executes in the plug-in's place, and how its matrix products round.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub executor: Option<HistoryExecutor>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HistoryExecutor {
+    pub plugin: String,
+    pub sha256: String,
+    pub numerics: MxuNumerics,
 }
 
 /// Writes the three reports and the history under `dir`, each file whole or not at all. Publishing a run again replaces what
@@ -175,6 +186,11 @@ fn history_entry(summary: &Summary<'_>) -> HistoryEntry {
                 version: plugin.version.clone(),
                 api_version: plugin.api_version.clone(),
                 sha256: plugin.sha256.clone(),
+                executor: plugin.executor.as_ref().map(|executor| HistoryExecutor {
+                    plugin: executor.plugin.clone(),
+                    sha256: executor.sha256.clone(),
+                    numerics: executor.numerics,
+                }),
             })
             .collect(),
         issues_reported: summary.issues.counts.reported,

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::compiled::Compiled;
 use super::escape;
+use super::recompiles::Recompiles;
 use crate::case::CaseId;
 use crate::hlo::MxuNumerics;
 use crate::outcome::{Evidence, OutcomeKind, Stage};
@@ -39,6 +40,8 @@ pub struct Summary<'a> {
     /// What loaded for each target.
     pub plugins: Vec<PluginLine>,
     pub compiled: Compiled<'a>,
+    /// Of a compile log that is to be shown with the run.
+    pub recompiles: Option<&'a Recompiles>,
     labels: Labels,
 }
 
@@ -156,6 +159,7 @@ impl<'a> Summary<'a> {
             issues,
             plugins: plugins(&run.record, &labels),
             compiled: Compiled::new(run, |target| labels.get(target).to_owned()),
+            recompiles: None,
             labels,
         }
     }

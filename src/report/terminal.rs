@@ -31,6 +31,10 @@ pub fn render(summary: &Summary<'_>, colour: Colour) -> String {
         page.section(section, summary);
     }
     page.compiled(summary);
+    if let Some(recompiles) = summary.recompiles {
+        page.text.push_str(&recompiles.terminal());
+        page.text.push('\n');
+    }
     page.foot(summary);
     page.text
 }

@@ -6,6 +6,7 @@
 use std::time::{Duration, Instant};
 
 use super::Executor;
+use super::compile_log::CompileLog;
 use super::device::{Stop, generate_inputs, milliseconds};
 use super::measure::{fits, measure, note_topology};
 use super::spmd;
@@ -29,6 +30,7 @@ pub(super) struct VirtualTpu {
     pub(super) numerics: Numerics,
     /// Bytes of HBM that programs can have on one device.
     memory_limit: Option<i64>,
+    log: Option<CompileLog>,
 }
 
 impl VirtualTpu {
@@ -65,11 +67,26 @@ impl VirtualTpu {
             device,
             numerics: Numerics::of_virtual(executor.numerics),
             memory_limit: record.memory_limit,
+            log: CompileLog::from_environment(&record.target, executor.numerics),
         })
     }
 
-    /// Compiles and executes; `metrics` keeps what the compile measured whatever comes of the rest.
+    /// As [`run_unlogged`](Self::run_unlogged), with a line in the compile log where there is one.
     pub(super) fn run(
+        &self,
+        case: &Case,
+        metrics: &mut Metrics,
+        on_stage: &mut dyn FnMut(Stage),
+    ) -> Result<Vec<Tensor>, Stop> {
+        let results = self.run_unlogged(case, metrics, on_stage);
+        if let Some(log) = &self.log {
+            log.add(case, metrics, results.as_ref().err());
+        }
+        results
+    }
+
+    /// Compiles and executes; `metrics` keeps what the compile measured whatever comes of the rest.
+    fn run_unlogged(
         &self,
         case: &Case,
         metrics: &mut Metrics,

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::outcome::Estimate;
+
 pub const SCHEMA: &str = "tpu-parity/compile/1";
 
 /// One compilation. What is not known, because a compiler failed before it could tell, is absent.
@@ -59,12 +61,6 @@ pub enum LogOutcome {
     /// A compiler killed its process.
     Crash,
     Timeout,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Estimate {
-    pub cycles: Option<u64>,
-    pub seconds: Option<f64>,
 }
 
 #[derive(Debug, thiserror::Error)]

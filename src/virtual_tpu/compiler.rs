@@ -109,11 +109,20 @@ impl Compiler {
             options = options.flag("xla_disable_hlo_passes", "algsimp");
         }
         let module = hlo::to_cpu(module.clone(), &options_for_passes)?;
+        if uses(&module, "atan2") {
+            // XLA CPU's atan2 in vectors of 256 bits reads beyond its operands where the divisor is a constant 1.
+            options = options.flag("xla_cpu_prefer_vector_width", 128);
+        }
         Ok(CpuProgram {
             program: Program::hlo(module.encode_to_vec()),
             options,
         })
     }
+}
+
+fn uses(module: &xla::HloModuleProto, opcode: &str) -> bool {
+    let mut instructions = module.computations.iter().flat_map(|c| &c.instructions);
+    instructions.any(|instruction| instruction.opcode == opcode)
 }
 
 /// The shape of the slice that a topology's name ends with, in three dimensions.

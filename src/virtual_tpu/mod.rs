@@ -25,3 +25,4 @@ pub use compiler::{Compiled, Compiler, CpuProgram, Error};
 pub use optimized::Optimized;
 pub use plugin::GetPjrtApi;
 pub use serve::serve;
+pub use settings::COMPILE_LOG;
