@@ -58,19 +58,33 @@ pub(super) fn gamma(n: f64, u: f64) -> f64 {
     if nu <= 0.5 { nu / (1.0 - nu) } else { 2.0 * nu }
 }
 
-/// Passes of the matrix unit, and the relative error that they leave in a product of two f32 values, after Henry, Tang and
-/// Heinecke, "Leveraging the bfloat16 Artificial Intelligence Datatype For Higher-Precision Computations" (ARITH 2019).
+/// Passes of the matrix unit, and the relative error that they leave in a product of two f32 values. The pieces are those that
+/// `hlo/mxu.rs` describes, read off the TPU compiler's own low-level code; the scheme is that of Henry, Tang and Heinecke,
+/// "Leveraging the bfloat16 Artificial Intelligence Datatype For Higher-Precision Computations" (ARITH 2019).
 ///
-/// With v = 2⁻⁸, bf16's unit roundoff, x = x₁ + x₂ + x₃ and |xᵢ₊₁| ≤ vⁱ|x|; three parts hold all 24 bits of an f32.
-/// - One pass, x₁y₁: each operand is rounded once, 2v + v².
-/// - Three passes, x₁y₁ + x₁y₂ + x₂y₁: each operand is short by v², and x₂y₂ ≤ v²|xy| is left out, 3v² + v⁴.
-/// - Six passes add x₂y₂, x₁y₃ and x₃y₁: left out are x₂y₃, x₃y₂ and x₃y₃, 2v³ + v⁴.
+/// With v = 2⁻⁸, bf16's unit roundoff: a first piece that is cut off and not rounded leaves l with |l| < 2v|x|.
+/// - One pass, each operand rounded once: 2v + v².
+/// - Three passes, x₁y₁ + x₁y₂ + x₂y₁ with x₂ = l rounded: each operand is short by 2v², and x₂y₂ ≤ 4v²(1 + v)²|xy| is left
+///   out, together below 8v² + 9v³.
+/// - Six passes: three pieces hold all 24 bits, and every product of pieces is there, the smaller ones within that of the two
+///   l, rounded: 4v²(2v + v²).
 pub(super) fn bf16_passes(precision: Precision) -> (f64, f64) {
     const V: f64 = 1.0 / 256.0;
     match precision {
         Precision::Default => (1.0, 2.0 * V + V * V),
-        Precision::High => (3.0, 3.0 * V * V + V * V * V * V),
-        Precision::Highest => (6.0, 2.0 * V * V * V + V * V * V * V),
+        Precision::High => (3.0, 8.0 * V * V + 9.0 * V * V * V),
+        Precision::Highest => (6.0, 8.0 * V * V * V + 4.0 * V * V * V * V),
+    }
+}
+
+/// As [`bf16_passes`], by the type of the products. An f16 has 11 bits, so that two parts hold all of it: beyond `Default`
+/// there are the three passes of `High`, as the TPU compiler's code for such products shows.
+fn operand_error(element_type: ElementType, precision: Precision) -> (f64, f64) {
+    match (element_type, precision) {
+        (ElementType::F32 | ElementType::C64, precision) => bf16_passes(precision),
+        (ElementType::F16, Precision::Default) => bf16_passes(Precision::Default),
+        (ElementType::F16, _) => bf16_passes(Precision::High),
+        _ => (1.0, 0.0),
     }
 }
 
@@ -125,10 +139,10 @@ impl Bound {
                 } else {
                     (1.0, 1.0)
                 };
-                let in_passes = numerics.matmul_bf16_passes
-                    && matches!(element_type, ElementType::F32 | ElementType::C64);
                 let (passes, operands) = match precision {
-                    Some(precision) if in_passes => bf16_passes(precision),
+                    Some(precision) if numerics.matmul_bf16_passes => {
+                        operand_error(element_type, precision)
+                    }
                     _ => (1.0, 0.0),
                 };
                 let rounding = gamma(

@@ -296,11 +296,11 @@ fn sums_are_bounded_by_their_scale() {
 
 #[test]
 fn a_tpu_rounds_operands_by_precision() {
-    // One term: 2·2⁻⁸, 3·2⁻¹⁶ or 2·2⁻²⁴ of the scale, and f32's own rounding.
+    // One term: 2·2⁻⁸, 8·2⁻¹⁶ or 8·2⁻²⁴ of the scale, and f32's own roundings.
     for (precision, within, beyond) in [
         (Precision::Default, pow2(-7), pow2(-7) * 1.01),
-        (Precision::High, 3.0 * pow2(-16), 3.1 * pow2(-16)),
-        (Precision::Highest, 2.0 * pow2(-24), 16.0 * pow2(-24)),
+        (Precision::High, 8.0 * pow2(-16), 8.1 * pow2(-16)),
+        (Precision::Highest, 8.0 * pow2(-24), 16.0 * pow2(-24)),
     ] {
         let tolerance = accumulate(1, Some(precision));
         assert!(
@@ -314,14 +314,43 @@ fn a_tpu_rounds_operands_by_precision() {
     }
 }
 
+/// (1 + 2⁻⁹)² is 1.0039 in f16; a matrix unit that takes both operands as 1 gives 1.
+#[test]
+fn a_tpu_rounds_f16_operands_to_bf16_at_default_precision() {
+    let exact = 1.0 + pow2(-8);
+    let reference = ReferenceTensor {
+        scale: Some(tensor(F64, &[exact])),
+        ..reference(F16, &[exact])
+    };
+    let mismatches = |precision, numerics| {
+        let tolerance = accumulate(1, Some(precision));
+        let got = tensor(F16, &[1.0]);
+        compare(&got, &reference, &tolerance, numerics)
+            .unwrap()
+            .mismatches
+    };
+    assert_eq!(mismatches(Precision::Default, &TPU), 0);
+    assert_eq!(mismatches(Precision::Default, &PLAIN), 1);
+    assert_eq!(mismatches(Precision::High, &TPU), 1);
+    assert_eq!(mismatches(Precision::Highest, &TPU), 1);
+}
+
 /// The passes' bounds against products computed in passes.
 #[test]
 fn products_in_bf16_passes_stay_within_the_derived_error() {
     let bf16 = BF16.float_format().unwrap();
+    // Of an f32: its leading eight bits.
+    let cut = |x: f64| f64::from(f32::from_bits((x as f32).to_bits() & 0xffff_0000));
     let split = |x: f64| {
-        let first = bf16.round_to(x);
-        let second = bf16.round_to(x - first);
-        [first, second, bf16.round_to(x - first - second)]
+        let first = cut(x);
+        let left = x - first;
+        let second = cut(left);
+        (
+            first,
+            bf16.round_to(left),
+            second,
+            bf16.round_to(left - second),
+        )
     };
     let spec = crate::tensor::InputSpec {
         element_type: F32,
@@ -335,9 +364,9 @@ fn products_in_bf16_passes_stay_within_the_derived_error() {
     let mut worst = [0.0f64; 3];
     for (&a, &b) in a.iter().zip(&b) {
         let (x, y) = (split(a), split(b));
-        let one = x[0] * y[0];
-        let three = one + x[0] * y[1] + x[1] * y[0];
-        let six = three + x[1] * y[1] + x[0] * y[2] + x[2] * y[0];
+        let one = bf16.round_to(a) * bf16.round_to(b);
+        let three = x.0 * y.0 + x.0 * y.1 + x.1 * y.0;
+        let six = x.0 * y.0 + x.0 * y.2 + x.2 * y.0 + x.1 * y.1 + x.0 * y.3 + x.3 * y.0;
         for (worst, product) in worst.iter_mut().zip([one, three, six]) {
             *worst = worst.max((product - a * b).abs() / (a * b).abs());
         }
