@@ -94,13 +94,19 @@ pub struct Metrics {
     pub self_reference: bool,
 }
 
+/// A figure of a cost analysis, unless a part of it is unknown: XLA counts −1 for each custom call whose cost it does not know
+/// (`HloCostAnalysis::HandleCustomCall`), so that a sum below zero is none.
+pub fn known_cost(cost: &BTreeMap<String, f64>, name: &str) -> Option<f64> {
+    cost.get(name).copied().filter(|value| *value >= 0.0)
+}
+
 /// How long the TPU compiler thinks that one execution takes. An estimate: nothing was measured, a loop's body counts once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     /// Summed over the instructions that it gives cycles for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cycles: Option<u64>,
-    /// `optimal_seconds` of its cost analysis.
+    /// `optimal_seconds` of its cost analysis, as far as it knows the program: see [`known_cost`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
 }
@@ -198,5 +204,21 @@ impl fmt::Display for Stage {
 impl fmt::Display for Evidence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cost_with_unknown_parts_is_none() {
+        let cost = [
+            ("flops".to_owned(), 12.0),
+            ("optimal_seconds".to_owned(), -2.999),
+        ];
+        assert_eq!(known_cost(&cost.clone().into(), "flops"), Some(12.0));
+        assert_eq!(known_cost(&cost.clone().into(), "optimal_seconds"), None);
+        assert_eq!(known_cost(&cost.into(), "bytes accessed"), None);
     }
 }

@@ -8,19 +8,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use crate::case::CaseId;
-use crate::outcome::{Estimate, Evidence, Outcome, OutcomeKind, Stage};
+use crate::outcome::{Estimate, Evidence, Outcome, OutcomeKind, Stage, known_cost};
 use crate::store::Run;
 
 /// Said wherever an estimate is shown.
 pub const ESTIMATE: &str = "Cycles and times are the TPU compiler's estimates: no program ran on a TPU. Cycles are summed over the instructions \
-                            that it gives cycles for, times are the cost analysis's optimal_seconds; a loop's body counts once.";
+                            that it gives cycles for, times are the cost analysis's optimal_seconds, where it knows the whole program; a loop's body counts once.";
 
 /// The targets that compile with the TPU compiler.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Compiled<'a> {
     pub targets: Vec<CompiledTarget<'a>>,
-    /// Cases that every one of these targets has an estimate for; the sums of `subjects` and of each target's `estimate` are
-    /// over them, so that targets compare.
+    /// Cases that every one of these targets has a time for; the sums of `subjects` and of each target's `estimate` are over
+    /// them, and those of cycles over the ones among them for which all have cycles, so that targets compare.
     pub common_cases: usize,
     /// By the first target's time, the longest first.
     pub subjects: Vec<SubjectEstimates<'a>>,
@@ -95,7 +95,7 @@ impl<'a> Compiled<'a> {
             }
         }
         of_target.retain(|(_, outcomes)| outcomes.iter().any(|o| o.metrics.compile_ms.is_some()));
-        let common = common(&of_target);
+        let common = Common::of(&of_target);
         let targets = run.record.targets.iter().filter_map(|target| {
             let name = target.to_string();
             let (_, outcomes) = of_target.iter().find(|(other, _)| *other == name)?;
@@ -109,7 +109,7 @@ impl<'a> Compiled<'a> {
         });
         Self {
             targets: targets.collect(),
-            common_cases: common.len(),
+            common_cases: common.seconds.len(),
             subjects: subjects(&of_target, &common),
         }
     }
@@ -126,24 +126,48 @@ impl<'a> Compiled<'a> {
     }
 }
 
-/// The cases that every target has an estimate for.
-fn common<'a>(of_target: &[(String, Vec<&'a Outcome>)]) -> BTreeSet<&'a CaseId> {
-    let estimated = |outcomes: &Vec<&'a Outcome>| -> BTreeSet<&'a CaseId> {
-        let with = outcomes.iter().filter(|o| o.metrics.estimate.is_some());
-        with.map(|outcome| &outcome.case).collect()
-    };
-    let mut sets = of_target.iter().map(|(_, outcomes)| estimated(outcomes));
-    let first = sets.next().unwrap_or_default();
-    sets.fold(first, |all, set| all.intersection(&set).copied().collect())
+/// The cases that every target has an estimate for, of time and of cycles.
+struct Common<'a> {
+    seconds: BTreeSet<&'a CaseId>,
+    cycles: BTreeSet<&'a CaseId>,
+}
+
+impl<'a> Common<'a> {
+    fn of(of_target: &[(String, Vec<&'a Outcome>)]) -> Self {
+        let all_have = |has: fn(&Estimate) -> bool| {
+            let estimated = |outcomes: &Vec<&'a Outcome>| -> BTreeSet<&'a CaseId> {
+                let with = outcomes
+                    .iter()
+                    .filter(|o| o.metrics.estimate.as_ref().is_some_and(has));
+                with.map(|outcome| &outcome.case).collect()
+            };
+            let mut sets = of_target.iter().map(|(_, outcomes)| estimated(outcomes));
+            let first = sets.next().unwrap_or_default();
+            sets.fold(first, |all, set| all.intersection(&set).copied().collect())
+        };
+        Self {
+            seconds: all_have(|estimate| estimate.seconds.is_some()),
+            cycles: all_have(|estimate| estimate.cycles.is_some()),
+        }
+    }
+
+    /// What of an outcome's estimate is common.
+    fn estimate(&self, outcome: &Outcome) -> Estimate {
+        let own = outcome.metrics.estimate.unwrap_or_default();
+        Estimate {
+            cycles: own.cycles.filter(|_| self.cycles.contains(&outcome.case)),
+            seconds: own.seconds.filter(|_| self.seconds.contains(&outcome.case)),
+        }
+    }
 }
 
 fn subjects<'a>(
     of_target: &[(String, Vec<&'a Outcome>)],
-    common: &BTreeSet<&'a CaseId>,
+    common: &Common<'a>,
 ) -> Vec<SubjectEstimates<'a>> {
     let mut rows: BTreeMap<(&str, &str), SubjectEstimates<'a>> = BTreeMap::new();
     for (index, (_, outcomes)) in of_target.iter().enumerate() {
-        for outcome in outcomes.iter().filter(|o| common.contains(&o.case)) {
+        for outcome in outcomes.iter().filter(|o| common.seconds.contains(&o.case)) {
             let (suite, subject) = (outcome.case.suite(), outcome.case.subject());
             let row = rows
                 .entry((suite, subject))
@@ -154,7 +178,7 @@ fn subjects<'a>(
                     estimates: vec![Estimate::default(); of_target.len()],
                 });
             row.cases += usize::from(index == 0);
-            row.estimates[index] = sum(row.estimates[index], outcome.metrics.estimate);
+            row.estimates[index] = sum(row.estimates[index], common.estimate(outcome));
         }
     }
     let mut rows: Vec<SubjectEstimates<'a>> = rows.into_values().collect();
@@ -166,8 +190,7 @@ fn subjects<'a>(
     rows
 }
 
-fn sum(total: Estimate, more: Option<Estimate>) -> Estimate {
-    let more = more.unwrap_or_default();
+fn sum(total: Estimate, more: Estimate) -> Estimate {
     let cycles = [total.cycles, more.cycles].into_iter().flatten();
     let seconds = [total.seconds, more.seconds].into_iter().flatten();
     Estimate {
@@ -178,7 +201,7 @@ fn sum(total: Estimate, more: Option<Estimate>) -> Estimate {
 
 impl<'a> CompiledTarget<'a> {
     /// Name and limit are the caller's to fill in.
-    fn of(outcomes: &[&'a Outcome], evidence: Evidence, common: &BTreeSet<&'a CaseId>) -> Self {
+    fn of(outcomes: &[&'a Outcome], evidence: Evidence, common: &Common<'a>) -> Self {
         let is_oom = |o: &&&Outcome| o.outcome == OutcomeKind::Oom && o.stage == Stage::Compile;
         let compiled: Vec<&'a Outcome> = outcomes
             .iter()
@@ -196,7 +219,7 @@ impl<'a> CompiledTarget<'a> {
                 })
             })
             .max_by_key(|most| (most.bytes, std::cmp::Reverse(most.case)));
-        let shared = || compiled.iter().filter(|o| common.contains(&o.case));
+        let shared = || compiled.iter().filter(|o| common.seconds.contains(&o.case));
         Self {
             target: String::new(),
             evidence,
@@ -210,9 +233,9 @@ impl<'a> CompiledTarget<'a> {
             most_hbm,
             hbm_limit: None,
             flops: shared()
-                .filter_map(|o| o.metrics.cost.get("flops"))
+                .filter_map(|o| known_cost(&o.metrics.cost, "flops"))
                 .fold(0.0, |sum, flops| sum + flops),
-            estimate: shared().fold(Estimate::default(), |all, o| sum(all, o.metrics.estimate)),
+            estimate: shared().fold(Estimate::default(), |all, o| sum(all, common.estimate(o))),
             not_executable: constructs(&compiled),
         }
     }
@@ -307,6 +330,24 @@ pub(super) mod tests {
             .collect();
         assert_eq!(subjects, [("tanh", 1), ("dot", 2)]);
         assert_eq!(compiled.subjects[1].estimates[1].cycles, Some(200));
+    }
+
+    #[test]
+    fn a_case_that_is_unknown_on_one_target_counts_on_none() {
+        let mut run = two_generations();
+        let of = |run: &mut Run, target: &str, id: &str, estimate: Estimate| {
+            let mut outcomes = run.outcomes.iter_mut();
+            let found = outcomes.find(|o| o.target == target && o.case.as_str() == id);
+            found.unwrap().metrics.estimate = Some(estimate);
+        };
+        let (cycles, seconds) = (Some(1), Some(1e-9));
+        let unknown = |cycles, seconds| Estimate { cycles, seconds };
+        of(&mut run, "aot-v5e", "s/dot/a", unknown(cycles, None));
+        of(&mut run, "vtpu-v6e", "s/dot/c", unknown(None, seconds));
+        let compiled = Compiled::new(&run, str::to_owned);
+        assert_eq!(compiled.common_cases, 2);
+        let cycles: Vec<_> = compiled.targets.iter().map(|t| t.estimate.cycles).collect();
+        assert_eq!(cycles, [Some(4000), Some(1000)]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::summary::Summary;
 use super::units::{self, or_dash};
 use crate::case::Case;
 use crate::compare::{Comparison, ReferenceTensor, Tolerance};
-use crate::outcome::{Evidence, Metrics, Outcome, OutcomeKind};
+use crate::outcome::{Evidence, Metrics, Outcome, OutcomeKind, known_cost};
 use crate::tensor::Tensor;
 use crate::track::{Verdict, thousands};
 
@@ -220,8 +220,8 @@ impl Page {
     }
 
     fn estimate(&mut self, metrics: &Metrics) {
-        if let Some(flops) = metrics.cost.get("flops") {
-            self.line(2, &format!("flops: {}", units::count(*flops)));
+        if let Some(flops) = known_cost(&metrics.cost, "flops") {
+            self.line(2, &format!("flops: {}", units::count(flops)));
         }
         if let Some(estimate) = metrics.estimate {
             let cycles = estimate.cycles.and_then(|n| usize::try_from(n).ok());

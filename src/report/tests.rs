@@ -309,7 +309,7 @@ fn generations_stand_side_by_side_with_their_evidence_and_estimates_are_called_t
         "### Not executable on CPU — vtpu-v6e, evidence: virtual\n\n\
          - `custom call tpu_custom_call`: 1 case\n  - `s/dot/c`\n",
         "### Estimates by generation\n\nCycles and times are the TPU compiler's estimates: no program ran on a TPU.",
-        "The sums are over the 3 cases that have an estimate on every target here.",
+        "The sums are over the 3 cases that have an estimated time on every target here.",
         "| aot-v5e | compile | 4800 | 4.80 µs | ×1.00 | 0 |\n| vtpu-v6e | virtual | 1200 | 1.20 µs | ×0.25 | 0 |\n",
         "| operator | cases | aot-v5e (compile), estimate | vtpu-v6e (virtual), estimate |\n|---|--:|--:|--:|\n\
          | `s/tanh` | 1 | 4.00 µs, 4000 cycles | 1.00 µs, 1000 cycles |\n\

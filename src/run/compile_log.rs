@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::device::Stop;
 use crate::case::Case;
 use crate::hlo::MxuNumerics;
-use crate::outcome::Metrics;
+use crate::outcome::{Metrics, known_cost};
 use crate::target::Target;
 use crate::virtual_tpu::COMPILE_LOG;
 use crate::virtual_tpu::compile_log::{LogOutcome, Record, SCHEMA, append};
@@ -76,7 +76,7 @@ impl CompileLog {
             cpu_ms: cpu,
             code_size: metrics.code_size,
             hbm: (!metrics.memory.is_empty()).then(|| metrics.memory.clone()),
-            flops: metrics.cost.get("flops").copied(),
+            flops: known_cost(&metrics.cost, "flops"),
             estimate: metrics.estimate,
         }
     }

@@ -3,7 +3,7 @@
 //! None of it is what a case is about, so none of it can fail a case, but for a program that does not fit into the device.
 
 use super::device::Stop;
-use crate::outcome::{Estimate, Metrics, OutcomeKind, Stage};
+use crate::outcome::{Estimate, Metrics, OutcomeKind, Stage, known_cost};
 use crate::pjrt::{Error, Executable, Program, Topology, Value};
 use crate::store::PluginRecord;
 use crate::target::Generation;
@@ -46,7 +46,7 @@ pub(super) fn measure(executable: &Executable, optimized: Option<&Program>, metr
     let optimized = optimized.and_then(|program| Optimized::read(program).ok());
     let estimate = Estimate {
         cycles: optimized.as_ref().and_then(Optimized::estimated_cycles),
-        seconds: metrics.cost.get("optimal_seconds").copied(),
+        seconds: known_cost(&metrics.cost, "optimal_seconds"),
     };
     metrics.estimate = (estimate != Estimate::default()).then_some(estimate);
     metrics.instructions = optimized.map_or_else(Default::default, |o| o.instructions());

@@ -91,11 +91,14 @@ fn cycles(instruction: &xla::HloInstructionProto) -> Option<u64> {
         Text(String),
         Number(u64),
     }
+    /// What stands where the compiler has no estimate.
+    const UNKNOWN: u64 = i64::MAX as u64;
     let config: Config = serde_json::from_slice(&instruction.backend_config).ok()?;
-    match config.window_config?.estimated_cycles? {
-        Cycles::Text(text) => text.parse().ok(),
-        Cycles::Number(number) => Some(number),
-    }
+    let cycles = match config.window_config?.estimated_cycles? {
+        Cycles::Text(text) => text.parse().ok()?,
+        Cycles::Number(number) => number,
+    };
+    (cycles < UNKNOWN).then_some(cycles)
 }
 
 #[cfg(test)]
@@ -136,6 +139,7 @@ mod tests {
             ..instruction("fusion", config)
         };
         let inside = instruction("add", r#"{"window_config":{"estimated_cycles":"7"}}"#);
+        let unknown = r#"{"window_config":{"estimated_cycles":"9223372036854775807"}}"#;
         let body = instruction("copy", r#"{"window_config":{"estimated_cycles":30}}"#);
         let optimized = with(vec![
             (
@@ -143,7 +147,14 @@ mod tests {
                 vec![fusion, instruction("copy-start", r#"{"dma_priority":1}"#)],
             ),
             (2, vec![inside]),
-            (3, vec![body, instruction("tuple", "")]),
+            (
+                3,
+                vec![
+                    body,
+                    instruction("tuple", ""),
+                    instruction("fusion", unknown),
+                ],
+            ),
         ]);
         assert_eq!(optimized.estimated_cycles(), Some(150));
         assert_eq!(with(vec![(1, Vec::new())]).estimated_cycles(), None);

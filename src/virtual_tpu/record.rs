@@ -28,7 +28,11 @@ impl Record {
         let (replicas, partitions) = CompileOptions::decode(asked.options)
             .map_or((1, 1), |options| options.devices_in_use());
         let milliseconds = |seconds: f64| seconds * 1e3;
-        let estimated = |facts: &Facts, name: &str| facts.cost.get(name).and_then(Value::as_f64);
+        // Below zero where a part of the program is of unknown cost.
+        let estimated = |facts: &Facts, name: &str| {
+            let value = facts.cost.get(name).and_then(Value::as_f64);
+            value.filter(|value| *value >= 0.0)
+        };
         Self {
             schema: SCHEMA.to_owned(),
             time: jiff::Timestamp::now(),

@@ -77,7 +77,7 @@ impl Page {
         put!(self, "### Estimates by generation\n");
         put!(
             self,
-            "{ESTIMATE} The sums are over the {} cases that have an estimate on every target here.\n",
+            "{ESTIMATE} The sums are over the {} cases that have an estimated time on every target here.\n",
             thousands(compiled.common_cases)
         );
         put!(
