@@ -24,9 +24,27 @@ pub fn run(module: &mut Module) -> Result<(), Error> {
             return Ok(());
         }
         let result = rewritten(builder, &instruction)?;
+        let result = laid_out(builder, result, &instruction)?;
         builder.replace(&instruction, result);
         Ok(())
     })
+}
+
+/// What the bitcast became, with the bitcast's layout: another bitcast may follow and read its memory.
+fn laid_out(builder: &mut Builder, result: i64, bitcast: &Instruction) -> Result<i64, Error> {
+    let to = shape_of(bitcast)?;
+    let lies = |shape: &Shape| {
+        let layout = shape.layout.clone().unwrap_or_default();
+        (major_to_minor(shape), layout.tiles)
+    };
+    if lies(builder.shape(result)?) == lies(to) {
+        return Ok(result);
+    }
+    if result == operand(bitcast, 0)? {
+        return Ok(builder.add("copy", to.clone(), &[result]));
+    }
+    builder.set_layout(result, to.layout.clone())?;
+    Ok(result)
 }
 
 fn rewritten(builder: &mut Builder, bitcast: &Instruction) -> Result<i64, Error> {

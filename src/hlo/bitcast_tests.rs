@@ -203,6 +203,51 @@ fn nothing_moves_when_only_the_memory_space_changes() {
     assert_eq!(opcodes(&from, &from), ["parameter"]);
 }
 
+/// The middle one's layout is what the last one reads: column-major [2,3] as row-major [3,2], then as column-major [3,2].
+#[test]
+fn a_bitcast_of_a_bitcast_reads_the_layout_of_the_first() {
+    let shapes = [
+        shape(F32, &[2, 3], &[0, 1], &[]),
+        shape(F32, &[3, 2], &[0, 1], &[]),
+        shape(F32, &[6], &[0], &[]),
+    ];
+    let column_major = [0, 3, 1, 4, 2, 5].map(|n| element(n, 32));
+    assert_eq!(chained(&shapes), column_major);
+    let tiled = [
+        shape(F32, &[40, 9], &[0, 1], &[&[8, 128]]),
+        shape(F32, &[40, 9, 1], &[0, 1, 2], &[&[8, 128]]),
+        shape(F32, &[40, 9, 1], &[0, 1, 2], &[&[8, 128]]),
+        shape(F32, &[40, 9], &[0, 1], &[&[8, 128]]),
+    ];
+    let same: Array = (0..360).map(|n| element(n, 32)).collect();
+    assert_eq!(chained(&tiled), same);
+}
+
+/// Through all these shapes, one bitcast after the other.
+fn chained(shapes: &[Shape]) -> Array {
+    let mut module = module(&shapes[0], &shapes[1]);
+    let computation = &mut module.proto.computations[0];
+    for (last, to) in shapes[1..]
+        .windows(2)
+        .zip(1..)
+        .map(|(pair, id)| (id, &pair[1]))
+    {
+        computation.instructions.push(Instruction {
+            name: format!("b{last}"),
+            opcode: "bitcast".to_owned(),
+            shape: Some(to.clone()),
+            operand_ids: vec![last],
+            id: last + 1,
+            ..Default::default()
+        });
+        computation.root_id = last + 1;
+    }
+    run(&mut module).unwrap();
+    let count = shapes[0].dimensions.iter().product::<i64>() as usize;
+    let parameter: Array = (0..count).map(|n| element(n, 32)).collect();
+    evaluate(&module.proto.computations[0], &[parameter])
+}
+
 #[test]
 fn tiles_that_differ_go_by_way_of_the_buffer() {
     // Rows of [4,256] in tiles of 2x128: the buffer holds the tiles' rows one after the other.

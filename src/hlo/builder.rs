@@ -73,6 +73,17 @@ impl Builder<'_> {
         shape_of(instruction)
     }
 
+    /// Changes how the value of one that stands before the current one lies in memory.
+    pub fn set_layout(&mut self, id: i64, layout: Option<Box<super::ir::Layout>>) -> Result<(), Error> {
+        let place = self.index.get(&id).copied();
+        let instruction = place.and_then(|place| self.instructions.get_mut(place));
+        match instruction.and_then(|instruction| instruction.shape.as_mut()) {
+            Some(shape) => shape.layout = layout,
+            None => return Err(Error::malformed("", format!("no array has the id {id}"))),
+        }
+        Ok(())
+    }
+
     /// A new instruction with the attributes that `fill` gives it. Returns its id.
     pub fn add_with(
         &mut self,
