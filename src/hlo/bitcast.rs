@@ -9,6 +9,8 @@
 //! of one size are reinterpreted element by element; where the sizes differ, on the buffer, lowest bits first, as
 //! `bitcast-convert` has it.
 
+use std::collections::HashMap;
+
 use super::Error;
 use super::ir::{
     Builder, Instruction, Module, PrimitiveType, Shape, array, operand, resized, shape_of,
@@ -17,21 +19,31 @@ use super::physical::{Physical, Unmodelled, major_to_minor};
 use super::types::bit_width;
 
 pub fn run(module: &mut Module) -> Result<(), Error> {
+    // Where the results of bitcasts lay: what takes their place is row-major, and another bitcast may read it.
+    let mut layouts: HashMap<i64, Shape> = HashMap::new();
     module.rewrite(|builder, instruction| {
         let is_zero_crop = instruction.custom_call_target == "ZeroCrop";
         if instruction.opcode != "bitcast" && !is_zero_crop {
             builder.keep(instruction);
             return Ok(());
         }
-        let result = rewritten(builder, &instruction)?;
+        let operand = operand(&instruction, 0)?;
+        let from = match layouts.get(&operand) {
+            Some(shape) => shape.clone(),
+            None => builder.shape(operand)?.clone(),
+        };
+        let result = rewritten(builder, &instruction, from)?;
+        if result != operand {
+            layouts.insert(result, shape_of(&instruction)?.clone());
+        }
         builder.replace(&instruction, result);
         Ok(())
     })
 }
 
-fn rewritten(builder: &mut Builder, bitcast: &Instruction) -> Result<i64, Error> {
+/// `from` is the operand's shape, with the layout that it has in the TPU's memory.
+fn rewritten(builder: &mut Builder, bitcast: &Instruction, mut from: Shape) -> Result<i64, Error> {
     let mut from_id = operand(bitcast, 0)?;
-    let mut from = builder.shape(from_id)?.clone();
     let to = shape_of(bitcast)?;
     let (from_bits, to_bits) = (bits(bitcast, &from)?, bits(bitcast, to)?);
     if from_bits == to_bits && from.element_type != to.element_type {

@@ -203,6 +203,31 @@ fn nothing_moves_when_only_the_memory_space_changes() {
     assert_eq!(opcodes(&from, &from), ["parameter"]);
 }
 
+/// As the TPU compiler writes the weights of a dense layer of 64: both bitcasts see padded tiles.
+#[test]
+fn a_bitcast_of_a_bitcast_reads_the_tiles_of_the_first() {
+    let weights = shape(F32, &[64, 64], &[1, 0], &[&[8, 128]]);
+    let kernel = shape(F32, &[64, 64, 1], &[1, 0, 2], &[&[8, 128]]);
+    let mut module = module(&weights, &kernel);
+    let second = Instruction {
+        name: "c".to_owned(),
+        operand_ids: vec![1],
+        id: 2,
+        ..module.proto.computations[0].instructions[1].clone()
+    };
+    module.proto.computations[0].instructions.push(second);
+    module.proto.computations[0].root_id = 2;
+    run(&mut module).unwrap();
+    let elements: Array = (0..64 * 64).map(|n| element(n, 32)).collect();
+    assert_eq!(
+        evaluate(
+            &module.proto.computations[0],
+            std::slice::from_ref(&elements)
+        ),
+        elements
+    );
+}
+
 #[test]
 fn tiles_that_differ_go_by_way_of_the_buffer() {
     // Rows of [4,256] in tiles of 2x128: the buffer holds the tiles' rows one after the other.
