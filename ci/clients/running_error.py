@@ -43,6 +43,12 @@ class Analysis:
     def __init__(self, machine):
         self.machine = machine
 
+    def held(self, value):
+        """What is lost of a value when the machine takes it up."""
+        if np.dtype(value.dtype) in (np.float64, np.complex128):
+            return self.machine.f64_held * np.abs(wide(value))
+        return np.zeros(np.shape(value))
+
     def jaxpr(self, closed, values, errors):
         jaxpr = closed.jaxpr
         environment = {}
@@ -50,14 +56,14 @@ class Analysis:
         def read(atom):
             if isinstance(atom, core.Literal):
                 value = jax.numpy.asarray(atom.val, dtype=atom.aval.dtype)
-                return value, np.zeros(value.shape)
+                return value, self.held(value)
             return environment[atom]
 
         def write(variables, values, errors):
             for variable, value, error in zip(variables, values, errors, strict=True):
                 environment[variable] = (value, error)
 
-        write(jaxpr.constvars, closed.consts, [np.zeros(np.shape(c)) for c in closed.consts])
+        write(jaxpr.constvars, closed.consts, [self.held(c) for c in closed.consts])
         write(jaxpr.invars, values, errors)
         for equation in jaxpr.eqns:
             inputs = [read(atom) for atom in equation.invars]
@@ -420,8 +426,8 @@ class Analysis:
         """A sum of `terms` products. Sums add up products that already have the operands' error."""
         left, right = (np.abs(wide(v)) for v in values)
         times, operands = 1, 0.0
-        if self.machine.bf16_passes and values[0].dtype == np.float32:
-            times, operands = passes(equation.params["precision"])
+        if self.machine.bf16_passes and values[0].dtype in (np.float32, np.float16):
+            times, operands = passes(equation.params["precision"], values[0].dtype)
         # The accumulator is f32 even for narrower operands, and the result is rounded to its own type.
         u = min(roundoff(outputs[0].dtype, self.machine), 2.0**-24)
         rounding = operands + gamma(terms * times, u) * (1 + operands)
@@ -519,11 +525,13 @@ MOVES = {
 
 
 def bound(function, arguments, machine):
-    """The error bound of each result of `function(*arguments)` on a machine, as f64 arrays, given that the arguments are exact."""
+    """The error bound of each result of `function(*arguments)` on a machine, as f64 arrays, given that the arguments are exact
+    before the machine takes them up."""
     closed = jax.make_jaxpr(function)(*arguments)
     values = jax.tree.leaves(arguments)
     cpu = jax.devices("cpu")[0]
     with jax.default_device(cpu):
         values = [jax.device_put(v, cpu) for v in values]
-        _, errors = Analysis(machine).jaxpr(closed, values, [np.zeros(np.shape(v)) for v in values])
+        analysis = Analysis(machine)
+        _, errors = analysis.jaxpr(closed, values, [analysis.held(v) for v in values])
     return errors

@@ -74,7 +74,11 @@ impl Builder<'_> {
     }
 
     /// Changes how the value of one that stands before the current one lies in memory.
-    pub fn set_layout(&mut self, id: i64, layout: Option<Box<super::ir::Layout>>) -> Result<(), Error> {
+    pub fn set_layout(
+        &mut self,
+        id: i64,
+        layout: Option<Box<super::ir::Layout>>,
+    ) -> Result<(), Error> {
         let place = self.index.get(&id).copied();
         let instruction = place.and_then(|place| self.instructions.get_mut(place));
         match instruction.and_then(|instruction| instruction.shape.as_mut()) {
