@@ -1,7 +1,7 @@
 //! One program at a time on several devices.
 //!
 //! A TPU's devices run what is launched on all of them in one order. XLA CPU runs each device's part on a thread of a pool
-//! that has one a device: the parts of several programs, launched at once by several threads, fill it while each waits in
+//! that has one a device: the parts of several programs, launched ahead by one thread or several, fill it while each waits in
 //! a collective for those that found no thread, until XLA CPU ends the process. So the next program is launched once the
 //! last has run. Programs for one device wait for no one and are not held up.
 
