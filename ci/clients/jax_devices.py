@@ -201,6 +201,27 @@ def every_device_computes():
 
 
 @check
+def steps_are_launched_ahead():
+    """A hundred steps on eight devices, each on the last one's weights, and nothing waited for until the end."""
+    needs(8)
+    everywhere = NamedSharding(mesh(), P())
+    weights = jax.device_put(np.zeros((256, 256), np.float32), everywhere)
+    x = jax.device_put(np.random.default_rng(0).standard_normal((512, 256), np.float32), NamedSharding(mesh(), P("i")))
+
+    def error(w, x):
+        return ((x @ w - 2 * x) ** 2).mean()
+
+    step = jax.jit(lambda w, x: w - 10 * jax.grad(error)(w, x), donate_argnums=0, out_shardings=everywhere)
+    first = float(jax.jit(error)(weights, x))
+    for _ in range(100):
+        weights = step(weights, x)
+    last = float(jax.jit(error)(weights, x))
+    if not last < first / 10:
+        raise Disagreement(f"the error goes from {first} to {last}")
+    return 0.0
+
+
+@check
 def threads_compile_and_execute():
     """Eight threads, each with programs of its own."""
     failures = []

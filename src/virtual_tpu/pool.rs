@@ -27,6 +27,8 @@ pub struct Parts {
 
 pub struct Pool {
     parts: Parts,
+    /// The process whose helpers these are.
+    process: u32,
     most: usize,
     state: Mutex<State>,
     changed: Condvar,
@@ -81,6 +83,7 @@ impl Pool {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let pool = Arc::new(Self {
             parts,
+            process: std::process::id(),
             most: cores,
             state: Mutex::new(State {
                 alive: 1,
@@ -230,6 +233,14 @@ impl Pool {
 
     /// A helper that is ready, once there is one.
     fn take(&self) -> Result<Process, Failure> {
+        // Its pipes would be shared, and the threads that read them are not here.
+        if std::process::id() != self.process {
+            return Err(Failure::new(
+                code::FAILED_PRECONDITION,
+                "this process was forked from one that uses the virtual TPU, and cannot compile; start it anew instead \
+                 (multiprocessing's 'spawn')",
+            ));
+        }
         let mut state = self.lock();
         loop {
             if let Some(process) = state.idle.pop() {
@@ -308,4 +319,31 @@ fn unexpected(doing: &str, next: Next) -> Failure {
         code::INTERNAL,
         format!("{doing}, the compile helper {what}"),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_forked_process_is_told_so_in_place_of_sharing_its_parents_helpers() {
+        let nowhere = PathBuf::from("none");
+        let pool = Pool {
+            parts: Parts {
+                program: nowhere.clone(),
+                libtpu: nowhere.clone(),
+                cpu: nowhere,
+                cpu_sha256: String::new(),
+            },
+            // As it stands in the child's copy: the parent's.
+            process: std::process::id() + 1,
+            most: 1,
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            facts: OnceLock::new(),
+        };
+        let refused = pool.describe(&Slice::default()).unwrap_err();
+        assert_eq!(refused.code, code::FAILED_PRECONDITION);
+        assert!(refused.message.contains("spawn"), "{refused}");
+    }
 }

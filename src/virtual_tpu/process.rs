@@ -1,9 +1,10 @@
 //! One compile helper as the plug-in sees it: started, asked, watched, and buried.
 
-use std::io::{self, BufReader, BufWriter};
+use std::io::{self, BufReader};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::ptr;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, OnceLock};
 use std::thread;
@@ -22,7 +23,8 @@ const END: Duration = Duration::from_secs(5);
 pub struct Process {
     child: Child,
     ended: Option<ExitStatus>,
-    input: BufWriter<ChildStdin>,
+    /// Without a buffer, which would be written, and raise SIGPIPE, when it is dropped.
+    input: ChildStdin,
     responses: Receiver<io::Result<(Response, Vec<u8>)>>,
     stderr: Arc<StderrTail>,
     stderr_closed: Receiver<()>,
@@ -39,25 +41,26 @@ impl Process {
     pub fn spawn(program: &Path) -> io::Result<Self> {
         let mut child = spawner::spawn(program.to_owned())?;
         let missing = || io::Error::other("a pipe of the compile helper is missing");
-        let input = BufWriter::with_capacity(1 << 16, child.stdin.take().ok_or_else(missing)?);
+        let input = child.stdin.take().ok_or_else(missing)?;
         let output = child.stdout.take().ok_or_else(missing)?;
         let errors = child.stderr.take().ok_or_else(missing)?;
         let (sender, responses) = mpsc::channel();
-        thread::spawn(move || {
+        // `thread::spawn` panics where there can be no more threads.
+        thread::Builder::new().spawn(move || {
             let mut output = BufReader::with_capacity(1 << 16, output);
             while let Some(message) = receive(&mut output).transpose() {
                 if sender.send(message).is_err() {
                     break;
                 }
             }
-        });
+        })?;
         let stderr = Arc::new(StderrTail::default());
         let (closed, stderr_closed) = mpsc::channel();
         let tail = Arc::clone(&stderr);
-        thread::spawn(move || {
+        thread::Builder::new().spawn(move || {
             tail.drain(errors);
             let _ = closed.send(());
-        });
+        })?;
         Ok(Self {
             child,
             ended: None,
@@ -76,7 +79,7 @@ impl Process {
     /// # Errors
     /// The helper no longer reads.
     pub fn send(&mut self, request: &Request, body: &[&[u8]]) -> io::Result<()> {
-        send(&mut self.input, request, body)
+        without_sigpipe(|| send(&mut self.input, request, body))
     }
 
     pub fn next(&mut self, deadline: Instant, mark: u64) -> Next {
@@ -126,6 +129,34 @@ impl Drop for Process {
     }
 }
 
+/// Runs `write` with SIGPIPE held back from this thread. Rust's programs ignore that signal, but this is another's process,
+/// which it would end where a helper died before it read.
+fn without_sigpipe(write: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+    // SAFETY: all zeros are valid sigset_ts, and every pointer is valid for its call. What changes is this thread's mask,
+    // which is put back below.
+    unsafe {
+        let mut pipe: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut pipe);
+        libc::sigaddset(&raw mut pipe, libc::SIGPIPE);
+        let is_pending = || {
+            let mut pending: libc::sigset_t = std::mem::zeroed();
+            libc::sigpending(&raw mut pending) == 0
+                && libc::sigismember(&raw const pending, libc::SIGPIPE) == 1
+        };
+        let mut before: libc::sigset_t = std::mem::zeroed();
+        let was_pending = is_pending();
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const pipe, &raw mut before);
+        let written = write();
+        if written.is_err() && !was_pending && is_pending() {
+            // Ours, raised by the write: taken off before the mask goes. It is pending, so that this does not wait.
+            let mut signal = 0;
+            libc::sigwait(&raw const pipe, &raw mut signal);
+        }
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, ptr::null_mut());
+        written
+    }
+}
+
 fn describe(status: ExitStatus) -> String {
     match (status.signal(), status.code()) {
         (Some(signal), _) => format!("was killed by {}", crate::run::signal_name(signal)),
@@ -168,5 +199,38 @@ mod spawner {
             // Ctrl-C in a terminal goes to the whole foreground group; it is the client's to answer.
             .process_group(0)
             .spawn()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::io::Write;
+
+    use super::*;
+
+    thread_local! {
+        static RAISED: Cell<bool> = const { Cell::new(false) };
+    }
+
+    extern "C" fn raised(_: libc::c_int) {
+        RAISED.set(true);
+    }
+
+    /// As in a C or Python program that left SIGPIPE as it is: it would end here. A handler tells it from being ignored.
+    #[test]
+    fn a_helper_that_no_longer_reads_raises_no_sigpipe_in_its_client() {
+        let (reader, mut writer) = io::pipe().unwrap();
+        drop(reader);
+        // SAFETY: the handler touches a flag of the thread alone, which is where a write's SIGPIPE comes.
+        let before =
+            unsafe { libc::signal(libc::SIGPIPE, raised as *const () as libc::sighandler_t) };
+        assert!(writer.write_all(b"as it is").is_err());
+        let unguarded = RAISED.take();
+        let written = without_sigpipe(|| writer.write_all(b"guarded"));
+        // SAFETY: puts back what was there.
+        unsafe { libc::signal(libc::SIGPIPE, before) };
+        assert_eq!(written.unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+        assert!(unguarded && !RAISED.get());
     }
 }

@@ -68,7 +68,10 @@ impl Settings {
         Ok(Self {
             slice: parsed(get(GENERATION)?)?.unwrap_or_default(),
             numerics: parsed(get(NUMERICS)?)?.unwrap_or_default(),
-            compile_log: get(COMPILE_LOG)?.map(|(_, path)| PathBuf::from(path)),
+            compile_log: get(COMPILE_LOG)?.map(|(_, path)| {
+                // The client may go to another directory.
+                std::path::absolute(&path).unwrap_or_else(|_| PathBuf::from(path))
+            }),
             compile_timeout: get(COMPILE_TIMEOUT)?
                 .map(|(name, text)| seconds(name, &text))
                 .transpose()?

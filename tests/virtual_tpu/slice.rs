@@ -36,9 +36,9 @@ fn eight() -> Client {
     client(&[("generation", "v6e:2x4")])
 }
 
-#[test]
-fn eight_replicas_reduce_to_one_sum() {
-    let program = Program::mlir(
+/// Over eight replicas.
+fn sum() -> Program {
+    Program::mlir(
         "module @sum attributes {mhlo.num_replicas = 8 : i32} {
            func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {
              %0 = \"stablehlo.all_reduce\"(%x) ({
@@ -48,10 +48,14 @@ fn eight_replicas_reduce_to_one_sum() {
              }) {replica_groups = dense<[[0, 1, 2, 3, 4, 5, 6, 7]]> : tensor<1x8xi64>} : (tensor<4xf32>) -> tensor<4xf32>
              return %0 : tensor<4xf32>
            } }",
-    );
+    )
+}
+
+#[test]
+fn eight_replicas_reduce_to_one_sum() {
     let client = eight();
     let executable = client
-        .compile(&program, &CompileOptions::new().replicas(8))
+        .compile(&sum(), &CompileOptions::new().replicas(8))
         .unwrap();
     let facts = executable.executable().unwrap();
     assert_eq!(
@@ -66,6 +70,50 @@ fn eight_replicas_reduce_to_one_sum() {
         run(&client, &executable, &inputs, &[4]),
         vec![vec![28.0; 4]; 8]
     );
+}
+
+/// More programs at once than XLA CPU has threads for: see the plug-in's `gang`.
+#[test]
+fn sixteen_threads_run_programs_of_eight_devices_at_once() {
+    // The mean over the devices of x·x, which is x for a matrix of 1/256 everywhere.
+    let program = Program::mlir(
+        "module @mean attributes {mhlo.num_replicas = 8 : i32} {
+           func.func public @main(%x: tensor<256x256xf32>) -> tensor<256x256xf32> {
+             %eighth = stablehlo.constant dense<0.125> : tensor<256x256xf32>
+             %product = stablehlo.dot %x, %x : (tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<256x256xf32>
+             %sum = \"stablehlo.all_reduce\"(%product) ({
+             ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+               %s = stablehlo.add %a, %b : tensor<f32>
+               stablehlo.return %s : tensor<f32>
+             }) {replica_groups = dense<[[0, 1, 2, 3, 4, 5, 6, 7]]> : tensor<1x8xi64>} : (tensor<256x256xf32>) -> tensor<256x256xf32>
+             %mean = stablehlo.multiply %sum, %eighth : tensor<256x256xf32>
+             return %mean : tensor<256x256xf32>
+           } }",
+    );
+    let client = eight();
+    let executable = client
+        .compile(&program, &CompileOptions::new().replicas(8))
+        .unwrap();
+    let given = vec![1.0 / 256.0; 256 * 256];
+    let tensor = f32s(&[256, 256], &given);
+    std::thread::scope(|scope| {
+        for _ in 0..16 {
+            scope.spawn(|| {
+                let start = |device| vec![client.buffer_from_host(&tensor, device).unwrap()];
+                let mut last: Vec<Vec<Buffer>> = executable.devices().iter().map(start).collect();
+                for _ in 0..8 {
+                    let arguments: Vec<Vec<&Buffer>> =
+                        last.iter().map(|list| list.iter().collect()).collect();
+                    last = executable
+                        .execute(&arguments, &ExecuteOptions::default())
+                        .unwrap();
+                }
+                for list in last {
+                    assert_eq!(as_f32s(&list[0].to_host().unwrap()), given);
+                }
+            });
+        }
+    });
 }
 
 /// Two replicas of four partitions, each of which has two of the eight elements.

@@ -69,6 +69,8 @@ of_the_header! {
     PJRT_Device_GetDescription_Args,
     PJRT_Device_DefaultMemory_Args,
     PJRT_Device_MemoryStats_Args,
+    PJRT_Event_Destroy_Args,
+    PJRT_Event_OnReady_Args,
     PJRT_Executable_Destroy_Args,
     PJRT_Executable_Name_Args,
     PJRT_Executable_NumOutputs_Args,

@@ -79,21 +79,31 @@ entry! {
         let facts = cpu::load()?.pool()?.describe(&settings.slice)?;
         let devices = facts.devices.len();
         create_cpu_client(args, devices)?;
-        let topology = Arc::new(VirtualTopology::new(settings.slice.clone(), facts, None));
+        let topology = Arc::new(VirtualTopology::new(
+            settings.slice.clone(),
+            settings.numerics,
+            facts,
+            None,
+        ));
         let client = Arc::new(VirtualClient {
             settings,
             topology,
             memory: Arc::new(Tracker::new(devices)),
         });
-        register(args.client, &client)
+        register(args.client, &client).inspect_err(|_| {
+            forget(args.client, &client);
+            let mut destroy = PJRT_Client_Destroy_Args::new();
+            destroy.client = args.client;
+            if let Err(raised) = forward!("PJRT_Client_Destroy", &mut destroy) {
+                raised.discard();
+            }
+            args.client = ptr::null_mut();
+        })
     }
 
     fn client_destroy(args: PJRT_Client_Destroy_Args) = "PJRT_Client_Destroy" {
-        if let Some(client) = CLIENTS.remove(args.client) {
-            DEVICES.remove_all(|device| Arc::ptr_eq(&device.client, &client));
-            DESCRIPTIONS.remove_all(|of| Arc::ptr_eq(&of.topology, &client.topology));
-            TOPOLOGIES.remove_all(|topology| Arc::ptr_eq(topology, &client.topology));
-            MEMORIES.remove_all(|(tracker, _)| Arc::ptr_eq(tracker, &client.memory));
+        if let Ok(client) = CLIENTS.get(args.client) {
+            forget(args.client, &client);
         }
         forward!("PJRT_Client_Destroy", args)
     }
@@ -186,6 +196,15 @@ entry! {
         }
         Ok(())
     }
+}
+
+/// What belongs to a client goes with it.
+fn forget(handle: *const PJRT_Client, client: &Arc<VirtualClient>) {
+    CLIENTS.remove(handle);
+    DEVICES.remove_all(|device| Arc::ptr_eq(&device.client, client));
+    DESCRIPTIONS.remove_all(|of| Arc::ptr_eq(&of.topology, &client.topology));
+    TOPOLOGIES.remove_all(|topology| Arc::ptr_eq(topology, &client.topology));
+    MEMORIES.remove_all(|(tracker, _)| Arc::ptr_eq(tracker, &client.memory));
 }
 
 /// A log that cannot be written is said now, not after an hour of compiling.

@@ -1,6 +1,7 @@
 //! Compiling, loading and running: a program goes to a compile helper, and what comes back is loaded on XLA CPU.
 
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::ptr;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
@@ -11,6 +12,7 @@ use super::abi::{DeserializeAndLoad, Load};
 use super::cpu;
 use super::entry::{entry, forward};
 use super::executable::ExecutableFacts;
+use super::gang;
 use super::handles::{
     CLIENTS, EXECUTABLES, ExecutableOf, LOADED, TOPOLOGIES, VirtualClient, VirtualTopology,
 };
@@ -105,7 +107,9 @@ fn log(
     let record = Record::of(asked, facts, error, start.elapsed());
     // The program compiled, whatever becomes of the line.
     if let Err(error) = compile_log::append(path, &record) {
-        eprintln!(
+        // `eprintln` panics where standard error is closed.
+        let _ = writeln!(
+            std::io::stderr(),
             "tpu-parity: cannot write the compile log {}: {error}",
             path.display()
         );
@@ -273,7 +277,11 @@ entry! {
 
     fn loaded_execute(args: PJRT_LoadedExecutable_Execute_Args) = "PJRT_LoadedExecutable_Execute" {
         let facts = LOADED.get(args.executable)?;
-        forward!("PJRT_LoadedExecutable_Execute", args)?;
+        match args.execute_device.is_null() && args.num_devices > 1 {
+            // SAFETY: the caller's lists are as large as its call says.
+            true => unsafe { gang::execute(args)? },
+            false => forward!("PJRT_LoadedExecutable_Execute", args)?,
+        }
         // SAFETY: XLA CPU has just read and written these lists, whose sizes the call gives.
         unsafe { account(args, &facts) };
         Ok(())
@@ -285,6 +293,9 @@ entry! {
 /// # Safety
 /// The lists are as large as the call says, and its results are there.
 unsafe fn account(args: &PJRT_LoadedExecutable_Execute_Args, facts: &ExecutableFacts) {
+    if args.output_lists.is_null() {
+        return;
+    }
     let temporary = facts
         .artifact
         .facts

@@ -11,6 +11,7 @@ use pjrt_sys::PJRT_NamedValue;
 use super::entry::bad_arguments;
 use super::executable::ExecutableFacts;
 use super::memory::Tracker;
+use crate::hlo::MxuNumerics;
 use crate::pjrt::{self, NamedValue, Value, value};
 use crate::virtual_tpu::settings::Settings;
 use crate::virtual_tpu::slice::Slice;
@@ -139,10 +140,16 @@ pub struct VirtualDevice {
 }
 
 impl VirtualTopology {
-    pub fn new(slice: Slice, facts: TopologyFacts, own_client: Option<pjrt::Client>) -> Self {
-        // JAX reads the time of the build from the last line.
+    pub fn new(
+        slice: Slice,
+        numerics: MxuNumerics,
+        facts: TopologyFacts,
+        own_client: Option<pjrt::Client>,
+    ) -> Self {
+        // JAX reads the time of the build from the last line, and keeps executables by the whole: what changes results
+        // must be in it.
         let platform_version = format!(
-            "tpu-parity {} virtual TPU ({slice}): compiled by libtpu, executed on XLA CPU\n{}",
+            "tpu-parity {} virtual TPU ({slice}) with {numerics} numerics: compiled by libtpu, executed on XLA CPU\n{}",
             env!("CARGO_PKG_VERSION"),
             facts.platform_version
         );

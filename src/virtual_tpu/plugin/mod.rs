@@ -10,6 +10,7 @@ mod compile;
 mod cpu;
 mod entry;
 mod executable;
+mod gang;
 mod handles;
 mod memory;
 mod raised;

@@ -37,6 +37,16 @@ impl Raised {
     }
 }
 
+impl Raised {
+    /// Frees an error that no one is told of.
+    pub fn discard(self) {
+        let mut args = PJRT_Error_Destroy_Args::new();
+        args.error = self.into_raw();
+        // SAFETY: the struct is whole, and the error is given back once.
+        unsafe { error_destroy(&raw mut args) };
+    }
+}
+
 impl<T: Into<Failure>> From<T> for Raised {
     fn from(failure: T) -> Self {
         Self::Own(failure.into())

@@ -2,6 +2,7 @@
 //!
 //! The handle of one that is made by name is the topology of an XLA CPU client with as many devices, made for it.
 
+use std::collections::BTreeMap;
 use std::ffi::c_char;
 use std::sync::Arc;
 
@@ -17,6 +18,7 @@ use super::raised::Raised;
 use super::read;
 use crate::pjrt::raw;
 use crate::virtual_tpu::serve::plugin_failure;
+use crate::virtual_tpu::settings::Settings;
 use crate::virtual_tpu::slice::Slice;
 use crate::virtual_tpu::wire::Failure;
 
@@ -30,12 +32,18 @@ fn named(name: &[u8]) -> Result<Slice, Failure> {
 }
 
 fn create(slice: Slice) -> Result<*mut PJRT_TopologyDescription, Raised> {
+    let settings = Settings::from_environment(&BTreeMap::new())?;
     let facts = cpu::load()?.pool()?.describe(&slice)?;
     let client = new_client(facts.devices.len())?;
     let mut args = PJRT_Client_TopologyDescription_Args::new();
     args.client = client.raw();
     forward!("PJRT_Client_TopologyDescription", &mut args)?;
-    let topology = Arc::new(VirtualTopology::new(slice, facts, Some(client)));
+    let topology = Arc::new(VirtualTopology::new(
+        slice,
+        settings.numerics,
+        facts,
+        Some(client),
+    ));
     TOPOLOGIES.insert(args.topology, topology);
     Ok(args.topology)
 }
