@@ -182,7 +182,7 @@ mod tests {
             numerics: "mxu".to_owned(),
             program: "00".to_owned(),
             function: Some(function.to_owned()),
-            caller: Some("/home/someone/train.py:12".to_owned()),
+            caller: Some("train.py:12".to_owned()),
             inputs: Some(vec![shape.to_owned(), "s32[]".to_owned()]),
             replicas: 1,
             partitions: 1,
