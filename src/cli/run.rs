@@ -63,7 +63,7 @@ pub struct Args {
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
     /// Seconds that one attempt at a case may take
-    #[arg(long, value_name = "SECONDS", default_value_t = 60.0, value_parser = positive_seconds)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 180.0, value_parser = positive_seconds)]
     timeout: f64,
     /// Further attempts at a case that crashed, timed out, failed or met an error
     #[arg(long, value_name = "N", default_value_t = 0)]

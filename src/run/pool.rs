@@ -37,7 +37,8 @@ impl RunOptions {
     pub fn new(program: PathBuf) -> Self {
         Self {
             jobs: std::thread::available_parallelism().map_or(1, usize::from),
-            timeout: Duration::from_secs(60),
+            // Two compilers take a minute for the longest programs of the suites on a virtual TPU, f64 polygamma first of all.
+            timeout: Duration::from_secs(180),
             startup_timeout: Duration::from_secs(120),
             retries: 0,
             program,
