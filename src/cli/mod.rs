@@ -3,6 +3,7 @@
 mod compile_helper;
 mod diff;
 mod doctor;
+mod exhaustive;
 mod gate;
 mod issues;
 mod judged;
@@ -46,6 +47,7 @@ enum Command {
     /// What is installed, what is missing, and how to get it
     Doctor(doctor::Doctor),
     Diff(diff::Args),
+    Exhaustive(exhaustive::Args),
     Gate(gate::Args),
     Issues(issues::Args),
     Reference(reference::Args),
@@ -105,6 +107,7 @@ pub fn main() -> ExitCode {
     let result: CommandResult = match cli.command {
         Command::Doctor(command) => command.run(&cli.global),
         Command::Diff(args) => diff::run(&cli.global, &args),
+        Command::Exhaustive(args) => exhaustive::run(&args),
         Command::Gate(args) => gate::run(&cli.global, &args),
         Command::Issues(args) => issues::run(&cli.global, &args),
         Command::Reference(args) => reference::run(&args),

@@ -5,10 +5,13 @@
 
 mod agree;
 mod bound;
+mod element;
 mod figures;
 mod scan;
 
 use serde::{Deserialize, Serialize};
+
+pub use element::Judge;
 
 use crate::hlo::MxuNumerics;
 use crate::target::is_tpu;

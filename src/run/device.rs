@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Instant;
 
+use super::Computed;
 use super::measure::{fits, measure, note_topology};
 use super::parse_error::parser_message;
 use super::protocol::Hello;
@@ -261,12 +262,29 @@ impl Device {
         Some(Rc::clone(device))
     }
 
+    /// The results of a case, compared with nothing.
+    pub(super) fn evaluate(&self, case: &Case, on_stage: &mut dyn FnMut(Stage)) -> Computed {
+        let mut metrics = Metrics::default();
+        let results = match &self.kind {
+            Kind::Compiles { .. } => Err(Stop::new(
+                OutcomeKind::Unsupported,
+                Stage::Load,
+                "it compiles and does not run",
+            )),
+            Kind::Runs { client, device, .. } => run(client, device, case, &mut metrics, on_stage),
+            Kind::Virtual(device) => device.run(case, &mut metrics, on_stage),
+        };
+        results
+            .map(|results| results.into_iter().map(ReferenceTensor::from).collect())
+            .map_err(|stop| Box::new(self.outcome(case, Err(stop), metrics)))
+    }
+
     /// The reference of a case; an error says why there can be none.
     pub(super) fn reference(
         &self,
         case: &Case,
         on_stage: &mut dyn FnMut(Stage),
-    ) -> Result<Vec<ReferenceTensor>, Box<Outcome>> {
+    ) -> Computed {
         let computed = match &self.kind {
             Kind::Compiles { .. } | Kind::Virtual(_) => Err(Stop::new(
                 OutcomeKind::Unsupported,

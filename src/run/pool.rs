@@ -110,7 +110,7 @@ impl Pool {
 
     /// Whether its devices belong to one process at a time, as a TPU's chips do, by whatever name the target goes. A
     /// virtual TPU's do not: any number of them fit on a machine.
-    pub(super) fn is_exclusive(&self) -> bool {
+    pub fn is_exclusive(&self) -> bool {
         self.target.target.evidence() == Evidence::Hardware && is_tpu(&self.record.platform)
     }
 
@@ -161,8 +161,22 @@ impl Pool {
 
     /// Computes the reference of one case, in f64. `Ok(None)`: interrupted.
     pub fn compute(&self, case: &Case, interrupt: &Interrupt) -> Result<Option<Computed>> {
+        self.tensors(case, &Request::Compute(Box::new(case.clone())), interrupt)
+    }
+
+    /// Runs one case and gives its results as the target does, compared with nothing. `Ok(None)`: interrupted.
+    pub fn evaluate(&self, case: &Case, interrupt: &Interrupt) -> Result<Option<Computed>> {
+        self.tensors(case, &Request::Evaluate(Box::new(case.clone())), interrupt)
+    }
+
+    fn tensors(
+        &self,
+        case: &Case,
+        request: &Request,
+        interrupt: &Interrupt,
+    ) -> Result<Option<Computed>> {
         let mut line = Vec::new();
-        send(&mut line, &Request::Compute(Box::new(case.clone()))).map_err(RunError::Worker)?;
+        send(&mut line, request).map_err(RunError::Worker)?;
         match self.attempt(case, &line.into(), interrupt)? {
             Attempt::Ended(outcome) => Ok(Some(Err(outcome))),
             Attempt::Stopped => Ok(None),

@@ -67,7 +67,7 @@ impl Progress {
         }
     }
 
-    pub(super) fn finished(&self, outcome: &Outcome) {
+    pub fn finished(&self, outcome: &Outcome) {
         let mut state = self.state();
         state.counts.add(outcome.outcome);
         if let Style::Bar(bar) = &self.style {

@@ -25,6 +25,8 @@ pub(super) enum Request {
     Job(Box<Job>),
     /// Or the reference of a case.
     Compute(Box<Case>),
+    /// Or a case's results as the target gives them, compared with nothing.
+    Evaluate(Box<Case>),
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -54,9 +56,9 @@ pub(super) enum Response {
     Refused(String),
     /// The case has reached this stage.
     Stage(Stage),
-    /// Answers `Job`, and a `Compute` that came to nothing.
+    /// Answers `Job`, and a `Compute` or `Evaluate` that came to nothing.
     Done(Box<Outcome>),
-    /// Answers `Compute`.
+    /// Answers `Compute` and `Evaluate`.
     Computed(Vec<ReferenceTensor>),
 }
 

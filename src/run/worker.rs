@@ -5,10 +5,10 @@
 use std::fs::File;
 use std::io::{self, BufReader};
 
+use super::Computed;
 use super::device::Device;
 use super::protocol::{Job, Request, Response, receive, send};
 use super::sys;
-use crate::case::Case;
 use crate::outcome::Stage;
 
 /// Serves until the supervisor closes the pipe. `parent` is the supervisor's process id.
@@ -34,7 +34,8 @@ pub fn serve(parent: u32) -> io::Result<()> {
     loop {
         match receive(&mut input, &mut line)? {
             Some(Request::Job(job)) => serve_job(&device, *job, &output)?,
-            Some(Request::Compute(case)) => compute(&device, &case, &output)?,
+            Some(Request::Compute(case)) => compute(&output, |stages| device.reference(&case, stages))?,
+            Some(Request::Evaluate(case)) => compute(&output, |stages| device.evaluate(&case, stages))?,
             Some(Request::Hello(_)) | None => return Ok(()),
         }
     }
@@ -49,9 +50,13 @@ fn serve_job(device: &Device, job: Job, output: &File) -> io::Result<()> {
     send(output, &Response::Done(Box::new(outcome)))
 }
 
-fn compute(device: &Device, case: &Case, output: &File) -> io::Result<()> {
+/// Answers with the tensors that `tensors` gives, or with the outcome that says why there are none.
+fn compute(
+    output: &File,
+    tensors: impl FnOnce(&mut dyn FnMut(Stage)) -> Computed,
+) -> io::Result<()> {
     let mut stages = Stages::begin(output);
-    let computed = device.reference(case, &mut |stage| stages.reach(stage));
+    let computed = tensors(&mut |stage| stages.reach(stage));
     stages.sent?;
     send(
         output,
