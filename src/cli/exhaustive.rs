@@ -7,7 +7,7 @@ use anyhow::anyhow;
 
 use super::judged::{json, print};
 use super::{CommandResult, Failure, Verdict, positive_seconds};
-use crate::exhaustive::{self, Report, SelectError};
+use crate::exhaustive::{self, Report};
 use crate::outcome::Evidence;
 use crate::project::{Project, ProjectError};
 use crate::report::publish;
@@ -66,8 +66,7 @@ pub fn run(args: &Args) -> CommandResult {
     let expectations = Expectations::load(&project.expectations()).map_err(Failure::wrong_use)?;
     let cases = suite::load(&project.suites()).map_err(Failure::wrong_use)?;
     let operators = exhaustive::operators(&cases, args.all_f32);
-    let operators = exhaustive::select(operators, &args.operators)
-        .map_err(|error: SelectError| Failure::wrong_use(error))?;
+    let operators = exhaustive::select(operators, &args.operators).map_err(Failure::wrong_use)?;
     let targets = targets(&args.targets)?;
     let interrupt = Interrupt::on_signals().map_err(Failure::harness)?;
     let mut options = RunOptions::new(std::env::current_exe().map_err(Failure::harness)?);

@@ -379,3 +379,6 @@ fn shown(element_type: ElementType, value: f64) -> String {
         format!("{:?}", value as f32)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -86,7 +86,9 @@ impl Operator {
 }
 
 fn parameters(program: &str) -> Option<Vec<(ElementType, Vec<usize>)>> {
-    signature(program).ok().map(|signature| signature.parameters)
+    signature(program)
+        .ok()
+        .map(|signature| signature.parameters)
 }
 
 /// All of them, sorted by id. `all_f32`: on all of f32, not a sample.
@@ -185,9 +187,8 @@ pub fn select(operators: Vec<Operator>, patterns: &[String]) -> Result<Vec<Opera
             return Err(SelectError::Nothing(pattern.clone()));
         }
     }
-    let wanted = |operator: &Operator| {
-        globs.is_empty() || globs.iter().any(|glob| matches(glob, operator))
-    };
+    let wanted =
+        |operator: &Operator| globs.is_empty() || globs.iter().any(|glob| matches(glob, operator));
     Ok(operators.into_iter().filter(wanted).collect())
 }
 
@@ -201,3 +202,6 @@ fn glob(pattern: &str) -> Result<GlobMatcher, SelectError> {
             reason: error.kind().to_string(),
         })
 }
+
+#[cfg(test)]
+mod tests;

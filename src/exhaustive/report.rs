@@ -130,7 +130,8 @@ impl Report {
 
     /// Whether a verdict is one that nobody expected.
     pub fn is_unexpected(&self, strict: bool) -> bool {
-        self.rows().any(|(_, row)| row.verdict.is_unexpected(strict))
+        self.rows()
+            .any(|(_, row)| row.verdict.is_unexpected(strict))
     }
 
     fn rows(&self) -> impl Iterator<Item = (&TargetReport, &Row)> {
@@ -229,7 +230,11 @@ impl Row {
         if self.measure.values == 0 {
             return self.outcome.to_string();
         }
-        let mark = if self.measure.faults.is_empty() { "" } else { " !" };
+        let mark = if self.measure.faults.is_empty() {
+            ""
+        } else {
+            " !"
+        };
         format!("{}{mark}", figure(self.worst_ulp))
     }
 
@@ -315,4 +320,3 @@ fn millions(count: f64) -> String {
         format!("{count:.0}")
     }
 }
-

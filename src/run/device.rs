@@ -280,11 +280,7 @@ impl Device {
     }
 
     /// The reference of a case; an error says why there can be none.
-    pub(super) fn reference(
-        &self,
-        case: &Case,
-        on_stage: &mut dyn FnMut(Stage),
-    ) -> Computed {
+    pub(super) fn reference(&self, case: &Case, on_stage: &mut dyn FnMut(Stage)) -> Computed {
         let computed = match &self.kind {
             Kind::Compiles { .. } | Kind::Virtual(_) => Err(Stop::new(
                 OutcomeKind::Unsupported,

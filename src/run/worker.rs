@@ -34,8 +34,12 @@ pub fn serve(parent: u32) -> io::Result<()> {
     loop {
         match receive(&mut input, &mut line)? {
             Some(Request::Job(job)) => serve_job(&device, *job, &output)?,
-            Some(Request::Compute(case)) => compute(&output, |stages| device.reference(&case, stages))?,
-            Some(Request::Evaluate(case)) => compute(&output, |stages| device.evaluate(&case, stages))?,
+            Some(Request::Compute(case)) => {
+                compute(&output, |stages| device.reference(&case, stages))?
+            }
+            Some(Request::Evaluate(case)) => {
+                compute(&output, |stages| device.evaluate(&case, stages))?
+            }
             Some(Request::Hello(_)) | None => return Ok(()),
         }
     }

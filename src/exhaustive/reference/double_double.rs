@@ -83,10 +83,7 @@ impl Mul for DoubleDouble {
     fn mul(self, other: Self) -> Self {
         let high = self.high * other.high;
         let low = self.high.mul_add(other.high, -high);
-        fast_two_sum(
-            high,
-            low + (self.high * other.low + self.low * other.high),
-        )
+        fast_two_sum(high, low + (self.high * other.low + self.low * other.high))
     }
 }
 

@@ -42,7 +42,11 @@ pub fn log_gamma(x: f64) -> f64 {
     }
     let quick = libm::lgamma(x);
     // Above 0 libm is made to be right around the zeros at 1 and 2. Below, it subtracts.
-    let terms = if x < 0.0 { libm::lgamma(-x).abs() + 1.0 } else { 0.0 };
+    let terms = if x < 0.0 {
+        libm::lgamma(-x).abs() + 1.0
+    } else {
+        0.0
+    };
     if quick.abs() >= CANCELLED * terms {
         return quick;
     }
@@ -115,7 +119,10 @@ fn digamma_quick(x: f64) -> f64 {
         z += 1.0;
     }
     let square = 1.0 / (z * z);
-    let series = square * (1.0 / 12.0 - square * (1.0 / 120.0 - square * (1.0 / 252.0 - square * (1.0 / 240.0 - square / 132.0))));
+    let series = square
+        * (1.0 / 12.0
+            - square
+                * (1.0 / 120.0 - square * (1.0 / 252.0 - square * (1.0 / 240.0 - square / 132.0))));
     libm::log(z) - 0.5 / z - series - rest
 }
 
@@ -180,7 +187,11 @@ pub fn hurwitz_zeta(s: f64, q: f64) -> Option<f64> {
     let terms = (-q).floor() + 1.0;
     let below = positive_zeta(s, fraction) - positive_zeta(s, fraction + terms);
     let above = positive_zeta(s, 1.0 - fraction);
-    Some(if s % 2.0 == 0.0 { above + below } else { above - below })
+    Some(if s % 2.0 == 0.0 {
+        above + below
+    } else {
+        above - below
+    })
 }
 
 fn positive_zeta(s: f64, q: f64) -> f64 {

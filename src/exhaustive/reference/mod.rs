@@ -147,7 +147,11 @@ fn truth(value: bool) -> f64 {
 }
 
 fn sign(x: f64) -> f64 {
-    if x == 0.0 || x.is_nan() { x } else { 1f64.copysign(x) }
+    if x == 0.0 || x.is_nan() {
+        x
+    } else {
+        1f64.copysign(x)
+    }
 }
 
 /// IEEE 754-2019 `maximum`: NaN wins, and −0 is less than +0.
@@ -249,7 +253,8 @@ fn compare(
 /// A whole number that orders values as IEEE 754's totalOrder does: negative NaN, the values, positive NaN.
 fn key(operand: Operand, format: &FloatFormat) -> i64 {
     format.ordinal(operand.code).unwrap_or({
-        let negative = format.has_sign() && operand.code >> (format.exponent_bits + format.mantissa_bits) & 1 == 1;
+        let negative = format.has_sign()
+            && operand.code >> (format.exponent_bits + format.mantissa_bits) & 1 == 1;
         if negative { i64::MIN } else { i64::MAX }
     })
 }

@@ -36,10 +36,13 @@ fn of_target(out: &mut String, report: &Report, target: &TargetReport) {
     out.push_str(&format!("## {} ({})\n\n", target.target, target.evidence));
     if let Some(plugin) = report.environment.plugin(&target.target) {
         let name = plugin.name.as_deref().unwrap_or("unpinned");
-        let executor = plugin.executor.as_ref().map_or_else(String::new, |executor| {
-            let name = executor.name.as_deref().unwrap_or("unpinned");
-            format!(", executed by {}", markdown_code(name))
-        });
+        let executor = plugin
+            .executor
+            .as_ref()
+            .map_or_else(String::new, |executor| {
+                let name = executor.name.as_deref().unwrap_or("unpinned");
+                format!(", executed by {}", markdown_code(name))
+            });
         out.push_str(&format!(
             "Plug-in {}, SHA-256 {}{executor}.\n",
             markdown_code(name),
@@ -79,7 +82,11 @@ fn histograms(out: &mut String, target: &TargetReport) {
         let measure = &row.measure;
         let mut line = vec![row.label()];
         let flushed = measure.operands_flushed + measure.results_flushed;
-        let counts = measure.histogram.iter().copied().chain([flushed, measure.open]);
+        let counts = measure
+            .histogram
+            .iter()
+            .copied()
+            .chain([flushed, measure.open]);
         line.extend(counts.map(|count| match count {
             0 => String::new(),
             count => count.to_string(),
@@ -100,7 +107,11 @@ fn failures(out: &mut String, target: &TargetReport) {
         return;
     }
     out.push_str("What broke a tolerance or did not run:\n\n");
-    let mut lines = vec![["id", "verdict", "outcome", "tolerance", "what", "reason"].map(str::to_owned).to_vec()];
+    let mut lines = vec![
+        ["id", "verdict", "outcome", "tolerance", "what", "reason"]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
     for row in rows {
         let message = row.message.as_deref().unwrap_or_default();
         lines.push(vec![
@@ -124,9 +135,18 @@ fn tolerances(out: &mut String, report: &Report) {
             out.push_str("None.\n\n");
             return;
         }
-        let mut lines = vec![["id", "tolerance (ulp)", "worst (ulp)", "on", "where"].map(str::to_owned).to_vec()];
+        let mut lines = vec![
+            ["id", "tolerance (ulp)", "worst (ulp)", "on", "where"]
+                .map(str::to_owned)
+                .to_vec(),
+        ];
         for m in rows {
-            let place = m.row.measure.worst.as_ref().map_or_else(String::new, |worst| worst.describe());
+            let place = m
+                .row
+                .measure
+                .worst
+                .as_ref()
+                .map_or_else(String::new, |worst| worst.describe());
             lines.push(vec![
                 markdown_code(&m.row.id),
                 m.allowed.to_string(),
@@ -138,8 +158,12 @@ fn tolerances(out: &mut String, report: &Report) {
         table(out, lines, 0);
     };
     out.push_str("## Tolerances beside what was measured\n\n");
-    section(out, "Narrower than the worst error measured:", &|m| m.is_narrow());
-    let wide = format!("At least {WIDE} times the worst error measured on any of these targets (or {WIDE} half ulps):");
+    section(out, "Narrower than the worst error measured:", &|m| {
+        m.is_narrow()
+    });
+    let wide = format!(
+        "At least {WIDE} times the worst error measured on any of these targets (or {WIDE} half ulps):"
+    );
     section(out, &wide, &|m| m.is_wide());
 }
 
@@ -152,7 +176,13 @@ fn table(out: &mut String, rows: Vec<Vec<String>>, right: usize) {
     let columns = header.len();
     let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
     out.push_str(&line(header));
-    let rule = (0..columns).map(|column| if column + right >= columns { "--:" } else { "---" });
+    let rule = (0..columns).map(|column| {
+        if column + right >= columns {
+            "--:"
+        } else {
+            "---"
+        }
+    });
     out.push_str(&line(rule.map(str::to_owned).collect()));
     for row in rows {
         out.push_str(&line(row));

@@ -54,7 +54,11 @@ fn aligned(rows: Vec<Vec<String>>) -> String {
 
 fn failures(target: &TargetReport) -> Vec<String> {
     let unexpected = |kind| matches!(kind, VerdictKind::NewFailure | VerdictKind::Fixed);
-    let rows: Vec<_> = target.rows.iter().filter(|row| unexpected(row.verdict)).collect();
+    let rows: Vec<_> = target
+        .rows
+        .iter()
+        .filter(|row| unexpected(row.verdict))
+        .collect();
     if rows.is_empty() {
         return Vec::new();
     }

@@ -10,6 +10,7 @@ pub const HARD_PAIR_VALUES: usize = 512;
 /// Points of f32 at which some operator has a zero, a branch, a pole, or leaves the type's range; each stands for its negative
 /// too. Zeros of the gamma function's family: NIST Digital Library of Mathematical Functions, table 5.4.1, and their own
 /// logarithm's, computed with mpmath.
+#[rustfmt::skip]
 const POINTS: &[f64] = &[
     // 1 is a branch point of acos, asin, acosh, atanh and erf_inv, and a zero of log and lgamma; 2 of lgamma.
     0.0, 1.0, 2.0, 0.5, 3.0, 4.0,
@@ -40,7 +41,11 @@ pub fn for_sample() -> Vec<u64> {
     let mut points: Vec<(f64, u32)> = POINTS.iter().map(|&point| (point, 32)).collect();
     // Every power of two.
     points.extend((-149..=127).map(|exponent| (pow2(exponent), 4)));
-    points.extend([(f64::from(f32::MAX), 32), (f64::from(f32::MIN_POSITIVE), 32), (f64::INFINITY, 0)]);
+    points.extend([
+        (f64::from(f32::MAX), 32),
+        (f64::from(f32::MIN_POSITIVE), 32),
+        (f64::INFINITY, 0),
+    ]);
     // Ties of the roundings, and whole numbers: all small ones, and some in each binade up to where f32 has no halves.
     points.extend((0..8192).map(|n| (f64::from(n) / 2.0, 1)));
     for exponent in 12..24 {
@@ -66,7 +71,14 @@ pub fn for_sample() -> Vec<u64> {
         .flat_map(|code| [code, code | 1 << 31])
         .collect();
     // Quiet and signalling NaNs of both signs.
-    codes.extend([0x7fc0_0000, 0xffc0_0000, 0x7f80_0001, 0xff80_0001, 0x7fff_ffff, 0xffff_ffff]);
+    codes.extend([
+        0x7fc0_0000,
+        0xffc0_0000,
+        0x7f80_0001,
+        0xff80_0001,
+        0x7fff_ffff,
+        0xffff_ffff,
+    ]);
     codes
 }
 
