@@ -60,14 +60,18 @@ impl Judge {
         }
     }
 
-    /// |got − exact| in ulp of the type at the exact value; both finite. Of integers the difference.
+    /// |got − exact| in ulp of the type at the exact value, of integers the difference; where both are finite and the exact
+    /// value does not overflow the type, be it that the type saturates.
     #[inline]
-    pub fn ulps(&self, got: f64, exact: f64) -> f64 {
-        let spacing = self
-            .floats
-            .as_ref()
-            .map_or(1.0, |floats| floats.spacing.at(exact));
-        (got - exact).abs() / spacing
+    pub fn ulps(&self, got: f64, exact: f64) -> Option<f64> {
+        let spacing = match &self.floats {
+            Some(floats) if exact.abs() < floats.format.overflow_value() => {
+                floats.spacing.at(exact)
+            }
+            Some(_) => return None,
+            None => 1.0,
+        };
+        (got.is_finite() && self.is_finite(exact)).then(|| (got - exact).abs() / spacing)
     }
 }
 

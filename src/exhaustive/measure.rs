@@ -72,6 +72,8 @@ pub enum Fault {
     ZeroSign,
     /// A zero in place of a number that the target may not flush.
     Zero,
+    /// With a subnormal operand that the target may read as zero: right neither for it nor for the zero.
+    Subnormal,
 }
 
 impl Fault {
@@ -82,6 +84,7 @@ impl Fault {
             Self::Infinity => "infinity misplaced",
             Self::ZeroSign => "zero of the wrong sign",
             Self::Zero => "zero in place of a number",
+            Self::Subnormal => "wrong for a subnormal operand, as itself and as zero",
         }
     }
 }
@@ -99,11 +102,13 @@ pub struct Measure {
     pub values: u64,
     /// Values for which the specification leaves the result open.
     pub open: u64,
-    /// Accepted because the target may take a subnormal operand for zero.
+    /// With a subnormal operand that the target may take for zero, and accepted as the result for it.
+    pub operands_subnormal: u64,
+    /// Accepted as the result for a zero in such an operand's place.
     pub operands_flushed: u64,
     /// Accepted zeros in place of subnormal results.
     pub results_flushed: u64,
-    /// By [`BUCKETS`], of the values with a finite result on both sides that nothing flushed.
+    /// By [`BUCKETS`], of the values that none of the above counts, with a finite result on both sides.
     pub histogram: [u64; BUCKETS.len() + 1],
     /// The largest error in ulp of those; none where all are exact.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -142,6 +147,7 @@ impl Measure {
     fn join(mut self, next: Self) -> Self {
         self.values += next.values;
         self.open += next.open;
+        self.operands_subnormal += next.operands_subnormal;
         self.operands_flushed += next.operands_flushed;
         self.results_flushed += next.results_flushed;
         for (sum, next) in self.histogram.iter_mut().zip(next.histogram) {
@@ -264,16 +270,22 @@ impl Scan<'_> {
             return;
         };
         let accepted = self.judge.accepts(got, exact);
-        if !accepted && self.is_right_for_zeros(operands, got) {
-            measure.operands_flushed += 1;
+        if operands.iter().any(|x| self.is_flushed(x)) {
+            if !accepted && self.is_right_for_zeros(operands, got) {
+                measure.operands_flushed += 1;
+            } else if accepted {
+                measure.operands_subnormal += 1;
+            } else {
+                let ulp = self.judge.ulps(got, exact);
+                self.note(Fault::Subnormal, operands, got, exact, ulp, measure);
+            }
             return;
         }
         if self.judge.is_flushed(got, exact) {
             measure.results_flushed += 1;
             return;
         }
-        let both_finite = got.is_finite() && self.judge.is_finite(exact);
-        let ulp = both_finite.then(|| self.judge.ulps(got, exact));
+        let ulp = self.judge.ulps(got, exact);
         if let Some(ulp) = ulp {
             let bucket = BUCKETS.iter().position(|end| ulp <= *end);
             measure.histogram[bucket.unwrap_or(BUCKETS.len())] += 1;
@@ -283,22 +295,38 @@ impl Scan<'_> {
         }
         if !accepted {
             let fault = self.fault(got, exact);
-            measure
-                .faults
-                .entry(fault)
-                .and_modify(|found| found.count += 1)
-                .or_insert_with(|| Occurrences {
-                    count: 1,
-                    first: self.point(operands, got, exact, ulp),
-                });
+            self.note(fault, operands, got, exact, ulp, measure);
         }
+    }
+
+    fn note(
+        &self,
+        fault: Fault,
+        operands: &[Operand],
+        got: f64,
+        exact: f64,
+        ulp: Option<f64>,
+        measure: &mut Measure,
+    ) {
+        measure
+            .faults
+            .entry(fault)
+            .and_modify(|found| found.count += 1)
+            .or_insert_with(|| Occurrences {
+                count: 1,
+                first: self.point(operands, got, exact, ulp),
+            });
+    }
+
+    /// Whether the target may read the operand as a zero.
+    fn is_flushed(&self, operand: &Operand) -> bool {
+        operand.value.abs() < self.flushed_below && operand.value != 0.0
     }
 
     /// Whether the result is right if some subnormal operands are zeros.
     fn is_right_for_zeros(&self, operands: &[Operand], got: f64) -> bool {
         let flushed = |operand: &Operand| {
-            let zero = operand.value.abs() < self.flushed_below && operand.value != 0.0;
-            zero.then(|| {
+            self.is_flushed(operand).then(|| {
                 let value = 0f64.copysign(operand.value);
                 Operand {
                     code: self.format.encode(value),
@@ -310,7 +338,7 @@ impl Scan<'_> {
             self.rule
                 .formula
                 .evaluate(operands, &self.format)
-                .is_some_and(|exact| self.judge.accepts(got, exact))
+                .is_none_or(|exact| self.judge.accepts(got, exact))
         };
         match operands {
             [x] => flushed(x).is_some_and(|x| right(&[x])),

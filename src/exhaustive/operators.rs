@@ -133,7 +133,7 @@ fn operator(case: &Case, all_f32: bool) -> Option<Operator> {
     parts.pop();
     let (name, axes) = (*parts.first()?, parts.get(2..)?);
     let is_convert = name == "convert";
-    let formula = reference::formula(name, if is_convert { &[] } else { axes })?;
+    let formula = reference::formula(name, axes)?;
     let signature = signature(&case.program).ok()?;
     let (operands, shape) = signature.parameters.first()?;
     let [(result, result_shape)] = &signature.results[..] else {

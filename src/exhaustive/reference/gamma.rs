@@ -84,8 +84,13 @@ fn log_gamma_positive(x: f64) -> DoubleDouble {
     (z - 0.5.into()) * z.ln() - z + HALF_LN_2PI + series - product.ln()
 }
 
-/// ψ(x) = Γ′(x)/Γ(x); NaN at the poles, where its two sides part.
-pub fn digamma(x: f64) -> f64 {
+/// ψ(x) = Γ′(x)/Γ(x); NaN at the poles, where its two sides part, and left open at the zeros, to which some give the limit
+/// of one side.
+pub fn digamma(x: f64) -> Option<f64> {
+    (x != 0.0).then(|| digamma_off_zero(x))
+}
+
+fn digamma_off_zero(x: f64) -> f64 {
     if is_pole(x) || x == f64::NEG_INFINITY {
         return f64::NAN;
     }
@@ -145,7 +150,7 @@ pub fn polygamma(n: f64, x: f64) -> Option<f64> {
         return Some(f64::NAN);
     }
     if n == 0.0 {
-        return Some(digamma(x));
+        return digamma(x);
     }
     if n > LARGEST {
         return None;
@@ -161,13 +166,18 @@ pub fn polygamma(n: f64, x: f64) -> Option<f64> {
     Some(sign * value)
 }
 
-/// Σ (q + k)⁻ˢ over k from 0: +∞ at s = 1 and at the poles, NaN below 1, where the series diverges, and where a negative
-/// base has a broken power. `None` at s = ∞.
+/// Σ (q + k)⁻ˢ over k from 0: +∞ at s = 1 and at the poles where both sides agree, NaN below 1, where the series diverges, and
+/// where a negative base has a broken power. `None` at s = ∞, at the other poles, and where it diverges in two ways at once.
 pub fn hurwitz_zeta(s: f64, q: f64) -> Option<f64> {
-    if s.is_nan() || q.is_nan() || s < 1.0 {
+    if s.is_nan() || q.is_nan() || s < 1.0 && q > 0.0 {
         return Some(f64::NAN);
     }
-    if s.is_infinite() || q == f64::NEG_INFINITY {
+    let is_even = s % 2.0 == 0.0;
+    if s == f64::INFINITY
+        || q == f64::NEG_INFINITY
+        || q <= 0.0 && s <= 1.0
+        || is_pole(q) && !is_even
+    {
         return None;
     }
     if s == 1.0 || is_pole(q) {
@@ -187,7 +197,7 @@ pub fn hurwitz_zeta(s: f64, q: f64) -> Option<f64> {
     let terms = (-q).floor() + 1.0;
     let below = positive_zeta(s, fraction) - positive_zeta(s, fraction + terms);
     let above = positive_zeta(s, 1.0 - fraction);
-    Some(if s % 2.0 == 0.0 {
+    Some(if is_even {
         above + below
     } else {
         above - below
@@ -195,7 +205,13 @@ pub fn hurwitz_zeta(s: f64, q: f64) -> Option<f64> {
 }
 
 fn positive_zeta(s: f64, q: f64) -> f64 {
-    scaled_zeta(s, q) * libm::pow(q, -s)
+    let first = libm::pow(q, -s);
+    // Where this is 0, s may be so much larger than q that the sum's expansion does not hold.
+    if first == 0.0 {
+        0.0
+    } else {
+        scaled_zeta(s, q) * first
+    }
 }
 
 /// qˢ ζ(s, q) for s > 1 and q > 0.

@@ -25,6 +25,8 @@ pub struct Operand {
 #[derive(Debug, Clone, Copy)]
 pub enum Formula {
     Unary(fn(f64) -> f64),
+    /// `None` where the result is left open, as of [`Self::Binary`].
+    Partial(fn(f64) -> Option<f64>),
     /// `None` where the specification leaves the result open, or it lies beyond the formula's reach.
     Binary(fn(f64, f64) -> Option<f64>),
     Compare(Direction, Order),
@@ -47,17 +49,16 @@ pub enum Order {
     Total,
 }
 
-/// The formula of an operator of the suites; `axes` are the parts of its ids between the subject and the variant, after the
-/// element type.
+/// The formula of an operator of the suites; `axes` are the parts of its ids between the element type and the variant. A
+/// conversion between floats is the identity, rounded where the result is judged.
 pub fn formula(operator: &str, axes: &[&str]) -> Option<Formula> {
     use Formula::{Binary, Unary};
-    if let Some((_, unary)) = UNARY.iter().find(|(name, _)| *name == operator) {
-        return Some(Unary(*unary));
-    }
-    if let Some((_, binary)) = BINARY.iter().find(|(name, _)| *name == operator) {
-        return Some(Binary(*binary));
-    }
+    let unary = UNARY.iter().find(|(name, _)| *name == operator);
+    let binary = BINARY.iter().find(|(name, _)| *name == operator);
     match (operator, axes) {
+        ("convert", ["pred"]) => Some(Unary(|x| truth(x != 0.0))),
+        ("convert", [_]) => Some(Unary(|x| x)),
+        ("chlo.digamma", []) => Some(Formula::Partial(gamma::digamma)),
         ("chlo.next_after", []) => Some(Formula::NextAfter),
         ("compare", [order, direction]) => {
             let order = match *order {
@@ -68,6 +69,11 @@ pub fn formula(operator: &str, axes: &[&str]) -> Option<Formula> {
             let (_, direction) = DIRECTIONS.iter().find(|(name, _)| name == direction)?;
             Some(Formula::Compare(*direction, order))
         }
+        (_, []) => match (unary, binary) {
+            (Some((_, unary)), _) => Some(Unary(*unary)),
+            (None, Some((_, binary))) => Some(Binary(*binary)),
+            (None, None) => None,
+        },
         _ => None,
     }
 }
@@ -81,13 +87,13 @@ const DIRECTIONS: [(&str, Direction); 6] = [
     ("lt", Direction::Lt),
 ];
 
-/// Operators of one operand. Conversions between floats are the identity, rounded where the result is judged.
-const UNARY: [(&str, fn(f64) -> f64); 43] = [
+/// Operators of one operand that take no more to say.
+const UNARY: [(&str, fn(f64) -> f64); 41] = [
     ("abs", f64::abs),
     ("cbrt", libm::cbrt),
     ("ceil", libm::ceil),
     ("chlo.acos", libm::acos),
-    ("chlo.acosh", libm::acosh),
+    ("chlo.acosh", acosh),
     ("chlo.asin", libm::asin),
     ("chlo.asinh", libm::asinh),
     ("chlo.atan", libm::atan),
@@ -95,7 +101,6 @@ const UNARY: [(&str, fn(f64) -> f64); 43] = [
     ("chlo.bessel_i1e", special::bessel_i1e),
     ("chlo.conj", |x| x),
     ("chlo.cosh", libm::cosh),
-    ("chlo.digamma", gamma::digamma),
     ("chlo.erf", libm::erf),
     ("chlo.erf_inv", special::erf_inv),
     ("chlo.erfc", libm::erfc),
@@ -106,7 +111,6 @@ const UNARY: [(&str, fn(f64) -> f64); 43] = [
     ("chlo.sinh", libm::sinh),
     ("chlo.square", |x| x * x),
     ("chlo.tan", libm::tan),
-    ("convert", |x| x),
     ("cosine", libm::cos),
     ("exponential", libm::exp),
     ("exponential_minus_one", libm::expm1),
@@ -146,6 +150,11 @@ fn truth(value: bool) -> f64 {
     if value { 1.0 } else { 0.0 }
 }
 
+/// `libm` gives numbers for some below its domain.
+fn acosh(x: f64) -> f64 {
+    if x < 1.0 { f64::NAN } else { libm::acosh(x) }
+}
+
 fn sign(x: f64) -> f64 {
     if x == 0.0 || x.is_nan() {
         x
@@ -178,7 +187,7 @@ fn remainder(x: f64, y: f64) -> Option<f64> {
 impl Formula {
     pub fn operands(&self) -> usize {
         match self {
-            Self::Unary(_) => 1,
+            Self::Unary(_) | Self::Partial(_) => 1,
             _ => 2,
         }
     }
@@ -189,6 +198,7 @@ impl Formula {
     pub fn evaluate(&self, operands: &[Operand], format: &FloatFormat) -> Option<f64> {
         match (self, operands) {
             (Self::Unary(function), [x]) => Some(function(x.value)),
+            (Self::Partial(function), [x]) => function(x.value),
             (Self::Binary(function), [x, y]) => function(x.value, y.value),
             (Self::NextAfter, [x, y]) => Some(next_after(*x, *y, format)),
             (Self::Compare(direction, order), [x, y]) => {

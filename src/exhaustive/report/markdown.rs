@@ -75,13 +75,14 @@ fn histograms(out: &mut String, target: &TargetReport) {
     out.push_str("How many f32 results lie within so many ulp, beyond the column before:\n\n");
     let mut header = vec!["operator".to_owned()];
     header.extend(BUCKETS.iter().map(|end| end.to_string()));
-    header.extend(["more", "flushed", "left open"].map(str::to_owned));
+    header.extend(["more", "subnormal", "left open"].map(str::to_owned));
     let columns = header.len() - 1;
     let mut lines = vec![header];
     for row in rows {
         let measure = &row.measure;
         let mut line = vec![row.label()];
-        let flushed = measure.operands_flushed + measure.results_flushed;
+        let flushed =
+            measure.operands_subnormal + measure.operands_flushed + measure.results_flushed;
         let counts = measure
             .histogram
             .iter()
