@@ -215,6 +215,10 @@ pub fn measure(
         judge,
         format,
         flushed_below: rule.numerics.flushed_below(&format),
+        result_flushed_below: rule
+            .result
+            .float_format()
+            .map_or(0.0, |format| rule.numerics.flushed_below(&format)),
         operands,
         results,
     };
@@ -231,6 +235,8 @@ struct Scan<'a> {
     format: FloatFormat,
     /// Magnitudes of operands below may be read as zero.
     flushed_below: f64,
+    /// And of results.
+    result_flushed_below: f64,
     operands: &'a [Vec<u64>],
     results: &'a Tensor,
 }
@@ -323,8 +329,13 @@ impl Scan<'_> {
         operand.value.abs() < self.flushed_below && operand.value != 0.0
     }
 
-    /// Whether the result is right if some subnormal operands are zeros.
+    /// Whether the result is right if some subnormal operands are zeros, a subnormal result too: it may be such an operand,
+    /// passed on.
     fn is_right_for_zeros(&self, operands: &[Operand], got: f64) -> bool {
+        let as_zero = match got.abs() < self.result_flushed_below {
+            true => 0f64.copysign(got),
+            false => got,
+        };
         let flushed = |operand: &Operand| {
             self.is_flushed(operand).then(|| {
                 let value = 0f64.copysign(operand.value);
@@ -338,7 +349,9 @@ impl Scan<'_> {
             self.rule
                 .formula
                 .evaluate(operands, &self.format)
-                .is_none_or(|exact| self.judge.accepts(got, exact))
+                .is_none_or(|exact| {
+                    self.judge.accepts(got, exact) || self.judge.accepts(as_zero, exact)
+                })
         };
         match operands {
             [x] => flushed(x).is_some_and(|x| right(&[x])),

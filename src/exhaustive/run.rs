@@ -48,6 +48,7 @@ pub fn execute(
                 return Ok(None);
             };
             progress.finished(&finding.outcome);
+            progress.tick();
             findings.push((index, finding));
         }
         Ok(Some(findings))
@@ -64,6 +65,7 @@ pub fn execute(
             })
             .collect()
     });
+    progress.end();
     let mut findings = Vec::with_capacity(total);
     for lane in lanes {
         match lane? {

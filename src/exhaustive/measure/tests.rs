@@ -93,10 +93,20 @@ fn a_subnormal_operand_may_be_read_as_zero_where_the_target_flushes() {
         // Never as a zero of the other sign.
         let rsqrt = rule("rsqrt", Tolerance::Ulp(2.0), numerics);
         let measure = measured(&rsqrt, &[&[tiny]], &[f32::NEG_INFINITY]);
-        let fault = if open { Fault::Subnormal } else { Fault::Infinity };
+        let fault = if open {
+            Fault::Subnormal
+        } else {
+            Fault::Infinity
+        };
         assert_eq!(faults(&measure), [(fault, 1)]);
         assert_eq!(measure.worst, None);
     }
+    // Such an operand may come back as it was: to the target it is a zero.
+    let maximum = rule("maximum", Tolerance::Exact, CPU);
+    let measure = measured(&maximum, &[&[tiny], &[2.0 * tiny]], &[tiny]);
+    assert!(measure.faults.is_empty(), "{measure:?}");
+    let measure = measured(&maximum, &[&[tiny], &[-tiny]], &[-tiny]);
+    assert_eq!(faults(&measure), [(Fault::Subnormal, 1)]);
     // Of two operands either or both.
     let add = rule("add", Tolerance::Exact, CPU);
     let measure = measured(&add, &[&[tiny, tiny], &[1e-38, tiny]], &[1e-38, 0.0]);
