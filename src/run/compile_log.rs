@@ -111,6 +111,7 @@ mod tests {
             }],
             seed: 0,
             tolerances: Vec::new(),
+            tolerance_source: None,
             unloadable: None,
             distribution: None,
         };
