@@ -289,6 +289,18 @@ fn padding_is_read_as_zeros_and_what_lies_past_the_memory_is_refused() {
     );
 }
 
+/// One look at every element of these would take days.
+#[test]
+fn the_size_of_an_array_does_not_make_a_bitcast_slow() {
+    let million = 1 << 20;
+    let tiled = shape(F32, &[million, million], &[1, 0], &[&[8, 128]]);
+    let words = shape(F32, &[million * million], &[0], &[&[1024]]);
+    let padded = shape(F32, &[2, words.dimensions[0] + 1], &[1, 0], &[&[1, 128]]);
+    for (from, to) in [(&tiled, &words), (&padded, &words)] {
+        assert!(run(&mut module(from, to)).is_ok());
+    }
+}
+
 #[test]
 fn zero_crop_is_the_memory_with_zeros_around_the_elements() {
     let from = shape(PrimitiveType::Pred, &[7], &[0], &[&[512], &[128], &[4, 1]]);
@@ -377,6 +389,18 @@ mod random {
         #[test]
         fn any_two_layouts_agree_with_memory(from in layouts(), to in layouts()) {
             assert_agrees(&from, &to);
+        }
+
+        #[test]
+        fn the_last_address_is_the_highest_of_any_element(
+            like in layouts(), sizes in prop::collection::vec(1..=20i64, 3),
+        ) {
+            let rank = like.dimensions.len();
+            let of = Shape { dimensions: sizes[..rank].to_vec(), ..like };
+            let highest = indices(&of.dimensions).iter().map(|index| address(&of, index)).max();
+            let physical = Physical::of(&of);
+            prop_assume!(physical.is_ok());
+            prop_assert_eq!(Some(last_address(&physical.unwrap())), highest);
         }
 
         /// Reshapes that keep the number of elements, which few random pairs do.
