@@ -357,6 +357,11 @@ fn tiles_without_a_model_are_named() {
     ));
     let broken = shape(F32, &[4, 4], &[7, 0], &[]);
     assert!(evaluated(&broken, &to).is_err());
+    let vast = shape(F32, &[16], &[0], &[&[i64::MAX]]);
+    for (from, to) in [(&vast, &to), (&to, &vast)] {
+        let error = evaluated(from, to).unwrap_err();
+        assert!(matches!(error, Error::NotExecutable { .. }), "{error}");
+    }
 }
 
 /// Small random layouts, whatever they mean.
