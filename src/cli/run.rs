@@ -317,9 +317,9 @@ fn parse_targets(texts: &[String]) -> Result<Vec<Target>, Failure> {
 fn resolve(project: &Project, targets: &[Target]) -> Result<Vec<PlannedTarget>, Failure> {
     let resolve_one = |target: &Target| {
         PlannedTarget::resolve(project, target).map_err(|error| match error {
-            ProjectError::UnknownPlugin { .. } | ProjectError::Numerics(_) => {
-                Failure::wrong_use(error)
-            }
+            ProjectError::UnknownPlugin { .. }
+            | ProjectError::Numerics(_)
+            | ProjectError::CompileLog { .. } => Failure::wrong_use(error),
             _ => Failure::harness(error),
         })
     };
