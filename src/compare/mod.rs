@@ -7,11 +7,15 @@ mod agree;
 mod bound;
 mod element;
 mod figures;
+mod flushed;
 mod scan;
+
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 pub use element::Judge;
+pub use flushed::flushable;
 
 use crate::hlo::MxuNumerics;
 use crate::target::is_tpu;
@@ -45,6 +49,40 @@ pub enum Tolerance {
     Distance(u64),
     /// `|got − ref| ≤ bound`, by parts of a complex element: StableHLO's `check.expect_almost_eq`.
     Absolute(f64),
+}
+
+impl Tolerance {
+    /// Whether its number is somebody's finding, and not the arithmetic's own.
+    pub fn needs_source(&self) -> bool {
+        matches!(self, Self::Ulp(_) | Self::Norm(_))
+    }
+}
+
+impl fmt::Display for Tolerance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exact => f.write_str("exact"),
+            Self::Ulp(ulps) => write!(f, "{ulps} ulp"),
+            Self::Distance(0) => f.write_str("the same value"),
+            Self::Distance(values) => write!(f, "{values} values of the type away"),
+            Self::Absolute(bound) => write!(f, "{bound} absolute"),
+            Self::Norm(factor) => write!(f, "{factor} roundings of the largest value"),
+            Self::Accumulate {
+                terms,
+                accumulator,
+                precision,
+            } => {
+                write!(f, "a sum of {terms} products in {accumulator}")?;
+                match precision {
+                    Some(precision) => {
+                        let precision = format!("{precision:?}").to_lowercase();
+                        write!(f, ", matrix unit at {precision}")
+                    }
+                    None => Ok(()),
+                }
+            }
+        }
+    }
 }
 
 /// StableHLO's `precision_config`: on a TPU, one, three or six bf16 passes for f32 operands.
@@ -93,6 +131,9 @@ pub struct ReferenceTensor {
     pub element_type: ElementType,
     /// The same program on the absolute values of its inputs, f64 (or c128, of which the modulus counts); same shape.
     pub scale: Option<Tensor>,
+    /// The values where subnormal inputs are taken for zeros of their sign, if those are other values: an element that agrees
+    /// with its counterpart here is as right on a target that flushes subnormals. Type and shape are those of `values`.
+    pub flushed: Option<Tensor>,
 }
 
 impl From<Tensor> for ReferenceTensor {
@@ -102,6 +143,7 @@ impl From<Tensor> for ReferenceTensor {
             element_type: values.element_type(),
             values,
             scale: None,
+            flushed: None,
         }
     }
 }
@@ -197,6 +239,8 @@ pub enum CompareError {
         shape: Vec<usize>,
         expected: Vec<usize>,
     },
+    #[error("the values for flushed inputs do not fit the others; generate the reference again")]
+    Flushed,
     #[error("the tolerance is impossible: {0}")]
     Tolerance(String),
 }
@@ -250,6 +294,17 @@ pub fn compare(
             values,
         });
     }
+    let chosen;
+    let reference = match &reference.flushed {
+        Some(flushed) if numerics.flush_subnormals => {
+            if flushed.element_type() != values || flushed.shape() != reference.values.shape() {
+                return Err(CompareError::Flushed);
+            }
+            chosen = flushed::nearer(got, reference, flushed);
+            &chosen
+        }
+        _ => reference,
+    };
     scan::compare(got, reference, tolerance, numerics)
 }
 
