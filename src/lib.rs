@@ -14,6 +14,7 @@ pub mod hlo;
 mod line;
 pub mod outcome;
 pub mod pjrt;
+pub mod power;
 pub mod project;
 pub mod reference;
 pub mod report;

@@ -7,6 +7,7 @@ mod gate;
 mod issues;
 mod judged;
 mod list;
+mod power;
 mod reference;
 mod report;
 mod run;
@@ -48,6 +49,7 @@ enum Command {
     Diff(diff::Args),
     Gate(gate::Args),
     Issues(issues::Args),
+    Power(power::Args),
     Reference(reference::Args),
     Report(report::Args),
     List(list::Args),
@@ -107,6 +109,7 @@ pub fn main() -> ExitCode {
         Command::Diff(args) => diff::run(&cli.global, &args),
         Command::Gate(args) => gate::run(&cli.global, &args),
         Command::Issues(args) => issues::run(&cli.global, &args),
+        Command::Power(args) => power::run(&args),
         Command::Reference(args) => reference::run(&args),
         Command::Report(args) => report::run(&cli.global, &args),
         Command::List(args) => list::run(&args),

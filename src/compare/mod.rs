@@ -1,11 +1,13 @@
 //! Decides whether a target's result agrees with its reference, and measures by how much it does not.
 //!
 //! `bound` holds the error model: how far a float may lie from its reference. `agree` is the verdict on one element.
-//! `scan` goes once over the data with all cores and gathers verdicts and figures.
+//! `scan` goes once over the data with all cores and gathers verdicts and figures. `explain` says what kind of failure it is.
 
 mod agree;
 mod bound;
+mod explain;
 mod figures;
+mod rounding;
 mod scan;
 
 use serde::{Deserialize, Serialize};
@@ -14,6 +16,10 @@ use crate::hlo::MxuNumerics;
 use crate::target::is_tpu;
 use crate::tensor::format::Specials;
 use crate::tensor::{ElementType, FloatFormat, Tensor};
+
+pub use explain::{Explanation, Fault, Known, explain};
+pub(crate) use rounding::{Directed, directed};
+pub(crate) use scan::Scan as Rules;
 
 /// How far a float result may lie from its reference. Integers, bools, shapes, element types, NaN positions, infinities and
 /// signs of zero are compared exactly whatever the tolerance.
@@ -72,6 +78,9 @@ pub struct Comparison {
     pub relative_l2: f64,
     /// Cosine of the angle between the two as vectors; 1 where both are zero or empty, 0 where one is.
     pub cosine: f64,
+    /// What kind of failure it is, where elements differ and the comparison's caller asked [`explain`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub explanation: Option<Explanation>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -227,6 +236,12 @@ pub fn compare(
     tolerance: &Tolerance,
     numerics: &Numerics,
 ) -> Result<Comparison, CompareError> {
+    check_frame(got, reference)?;
+    scan::compare(got, reference, tolerance, numerics)
+}
+
+/// Whether element types and shapes fit each other.
+fn check_frame(got: &Tensor, reference: &ReferenceTensor) -> Result<(), CompareError> {
     let expected = reference.element_type;
     if got.element_type() != expected {
         return Err(CompareError::ElementTypeMismatch {
@@ -247,7 +262,7 @@ pub fn compare(
             values,
         });
     }
-    scan::compare(got, reference, tolerance, numerics)
+    Ok(())
 }
 
 #[cfg(test)]

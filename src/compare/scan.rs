@@ -22,23 +22,7 @@ pub(super) fn compare(
     tolerance: &Tolerance,
     numerics: &Numerics,
 ) -> Result<Comparison, CompareError> {
-    let element_type = reference.element_type;
-    let mut scan = Scan {
-        got,
-        values: &reference.values,
-        scale: None,
-        floats: None,
-    };
-    if let Some(format) = numerics.format(element_type) {
-        if matches!(tolerance, Tolerance::Accumulate { .. }) {
-            scan.scale = Some(checked_scale(reference)?);
-        }
-        let bound = Bound::new(tolerance, element_type, format, numerics, || {
-            scan.largest(format)
-        })?;
-        let own = element_type.float_format().unwrap_or(format);
-        scan.floats = Some(Floats::new(own, format, bound, numerics));
-    }
+    let scan = Scan::new(got, reference, tolerance, numerics)?;
     let mut figures = scan
         .chunks(|range| scan.figures(range))
         .iter()
@@ -102,12 +86,15 @@ fn mismatch(got: &Tensor, reference: &ReferenceTensor, flat: usize) -> Mismatch 
     }
 }
 
-struct Scan<'a> {
-    got: &'a Tensor,
-    values: &'a Tensor,
+/// Two tensors of one shape, and the rules that decide on their elements.
+pub(crate) struct Scan<'a> {
+    pub got: &'a Tensor,
+    pub values: &'a Tensor,
     scale: Option<&'a Tensor>,
+    /// Of the sum that an element is; 1 where it is none.
+    terms: u64,
     /// The rules; none where the type is an integer or `pred`.
-    floats: Option<Floats>,
+    pub(super) floats: Option<Floats>,
 }
 
 /// One block of a tensor as f64; of a complex one, parts in turn.
@@ -139,6 +126,18 @@ impl<'a> Block<'a> {
     }
 }
 
+/// Parts of a complex element; of any other, the value and 0.
+fn element(tensor: &Tensor, index: usize) -> [f64; 2] {
+    match parts(tensor.element_type()) {
+        2 => [tensor.get_f64(2 * index), tensor.get_f64(2 * index + 1)],
+        _ => [tensor.get_f64(index), 0.0],
+    }
+}
+
+fn magnitude(element: [f64; 2]) -> f64 {
+    modulus(element[0], element[1])
+}
+
 fn parts(element_type: ElementType) -> usize {
     if element_type.is_complex() { 2 } else { 1 }
 }
@@ -151,7 +150,106 @@ fn blocks(range: Range<usize>) -> impl Iterator<Item = Range<usize>> {
         .map(move |start| start..(start + BLOCK).min(end))
 }
 
-impl Scan<'_> {
+impl<'a> Scan<'a> {
+    /// The element types and shapes fit each other.
+    pub fn new(
+        got: &'a Tensor,
+        reference: &'a ReferenceTensor,
+        tolerance: &Tolerance,
+        numerics: &Numerics,
+    ) -> Result<Self, CompareError> {
+        let element_type = reference.element_type;
+        let mut scan = Scan {
+            got,
+            values: &reference.values,
+            scale: None,
+            terms: 1,
+            floats: None,
+        };
+        if let Some(format) = numerics.format(element_type) {
+            if let Tolerance::Accumulate { terms, .. } = tolerance {
+                scan.scale = Some(checked_scale(reference)?);
+                scan.terms = *terms;
+            }
+            let bound = Bound::new(tolerance, element_type, format, numerics, || {
+                scan.largest(format)
+            })?;
+            let own = element_type.float_format().unwrap_or(format);
+            scan.floats = Some(Floats::new(own, format, bound, numerics));
+        }
+        Ok(scan)
+    }
+
+    /// Real values an element.
+    pub fn parts(&self) -> usize {
+        parts(self.got.element_type())
+    }
+
+    /// The element as it came, its parts one after the other.
+    pub fn got(&self, index: usize) -> [f64; 2] {
+        element(self.got, index)
+    }
+
+    pub fn reference(&self, index: usize) -> [f64; 2] {
+        element(self.values, index)
+    }
+
+    /// What the error of an element is measured against: the scale where there is one, else its magnitude.
+    pub fn size(&self, index: usize) -> f64 {
+        match self.scale {
+            Some(_) => self.scale_at(index),
+            None => magnitude(self.reference(index)),
+        }
+    }
+
+    /// Terms of the sum that an element is.
+    pub fn terms(&self) -> f64 {
+        self.terms.max(1) as f64
+    }
+
+    fn scale_at(&self, index: usize) -> f64 {
+        self.scale
+            .map_or(0.0, |scale| magnitude(element(scale, index)))
+    }
+
+    /// Whether one element that came agrees with an element of the reference, of whatever place.
+    pub fn agrees(&self, got: usize, reference: usize) -> bool {
+        let Some(floats) = &self.floats else {
+            return self.got.bits(got) == self.values.bits(reference);
+        };
+        let (g, r) = (self.got(got), self.reference(reference));
+        let scale = self.scale_at(reference);
+        if self.parts() == 2 {
+            floats.complex(g, r, scale)
+        } else {
+            floats.real(g[0], r[0], scale)
+        }
+    }
+
+    /// How far an element may lie from its reference; half an ulp where it must be the reference rounded, half of 1 where
+    /// it is an integer.
+    pub fn bound(&self, index: usize) -> f64 {
+        self.floats.as_ref().map_or(0.5, |floats| {
+            floats.distance(magnitude(self.reference(index)), self.scale_at(index))
+        })
+    }
+
+    /// Whether the reference is finite in the element type.
+    pub fn is_finite(&self, index: usize) -> bool {
+        let parts = self.reference(index).into_iter().take(self.parts());
+        self.floats
+            .as_ref()
+            .is_none_or(|floats| parts.into_iter().all(|part| floats.is_finite(part)))
+    }
+
+    /// Whether partial sums of an element may have overflowed.
+    pub fn may_overflow(&self, index: usize) -> bool {
+        let scale = self.scale_at(index);
+        self.floats
+            .as_ref()
+            .is_some_and(|floats| floats.bound.may_overflow(scale))
+    }
+
     /// What `work` gives for each chunk, in order.
     fn chunks<T: Send>(&self, work: impl Fn(Range<usize>) -> T + Sync) -> Vec<T> {
         let n = self.got.len();

@@ -275,6 +275,9 @@ impl Page {
             comparison.cosine
         );
         self.line(4, &figures);
+        if let Some(explanation) = &comparison.explanation {
+            self.line(4, &format!("explanation: {}", explanation.text));
+        }
     }
 }
 
@@ -322,7 +325,7 @@ fn words(tolerance: &Tolerance) -> String {
 mod tests {
     use super::*;
     use crate::case::{Origin, ReferenceProgram};
-    use crate::compare::Mismatch;
+    use crate::compare::{Explanation, Fault, Mismatch};
     use crate::outcome::{Estimate, NotExecutable};
     use crate::tensor::{Domain, ElementType, InputSpec};
     use crate::track::fixtures::{expect, expectations, ledger, outcome, run};
@@ -391,6 +394,10 @@ mod tests {
             max_ulp: 3.0,
             relative_l2: 0.1,
             cosine: 0.99,
+            explanation: Some(Explanation {
+                faults: vec![Fault::UniformBias],
+                text: "2 of 8 elements are off. Each lies 0.2500 above its reference.".to_owned(),
+            }),
         }];
         run.record.environment.plugins[1].memory_limit = Some(4 << 20);
         let metrics = &mut run.outcomes[1].metrics;
@@ -417,6 +424,7 @@ mod tests {
         for wanted in [
             "\ncpu — evidence: hardware\n  fail at compare (new-failure)\n",
             "  result 0: 2 of 8 elements differ\n    first at [0, 1]: 1.5, expected 1.25\n",
+            "    explanation: 2 of 8 elements are off. Each lies 0.2500 above its reference.\n",
             "\nvtpu-v6e — evidence: virtual\n  unsupported at compile (known)\n  expectation aot.toml:1: unsupported: not implemented\n",
             "  not executable on CPU: custom call tpu_custom_call, first at instruction kernel.1\n",
             "  measured: TPU compiler 25.0 ms, passes 500 µs\n",
