@@ -7,10 +7,16 @@ mod agree;
 mod bound;
 mod explain;
 mod figures;
+mod flushed;
 mod rounding;
 mod scan;
 
+use std::borrow::Cow;
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
+
+pub use flushed::flushable;
 
 use crate::hlo::MxuNumerics;
 use crate::target::is_tpu;
@@ -48,6 +54,40 @@ pub enum Tolerance {
     Distance(u64),
     /// `|got − ref| ≤ bound`, by parts of a complex element: StableHLO's `check.expect_almost_eq`.
     Absolute(f64),
+}
+
+impl Tolerance {
+    /// Whether its number is somebody's finding, and not the arithmetic's own.
+    pub fn needs_source(&self) -> bool {
+        matches!(self, Self::Ulp(_) | Self::Norm(_))
+    }
+}
+
+impl fmt::Display for Tolerance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exact => f.write_str("exact"),
+            Self::Ulp(ulps) => write!(f, "{ulps} ulp"),
+            Self::Distance(0) => f.write_str("the same value"),
+            Self::Distance(values) => write!(f, "{values} values of the type away"),
+            Self::Absolute(bound) => write!(f, "{bound} absolute"),
+            Self::Norm(factor) => write!(f, "{factor} roundings of the largest value"),
+            Self::Accumulate {
+                terms,
+                accumulator,
+                precision,
+            } => {
+                write!(f, "a sum of {terms} products in {accumulator}")?;
+                match precision {
+                    Some(precision) => {
+                        let precision = format!("{precision:?}").to_lowercase();
+                        write!(f, ", matrix unit at {precision}")
+                    }
+                    None => Ok(()),
+                }
+            }
+        }
+    }
 }
 
 /// StableHLO's `precision_config`: on a TPU, one, three or six bf16 passes for f32 operands.
@@ -99,6 +139,9 @@ pub struct ReferenceTensor {
     pub element_type: ElementType,
     /// The same program on the absolute values of its inputs, f64 (or c128, of which the modulus counts); same shape.
     pub scale: Option<Tensor>,
+    /// The values where subnormal inputs are taken for zeros of their sign, if those are other values: an element that agrees
+    /// with its counterpart here is as right on a target that flushes subnormals. Type and shape are those of `values`.
+    pub flushed: Option<Tensor>,
 }
 
 impl From<Tensor> for ReferenceTensor {
@@ -108,6 +151,7 @@ impl From<Tensor> for ReferenceTensor {
             element_type: values.element_type(),
             values,
             scale: None,
+            flushed: None,
         }
     }
 }
@@ -203,6 +247,8 @@ pub enum CompareError {
         shape: Vec<usize>,
         expected: Vec<usize>,
     },
+    #[error("the values for flushed inputs do not fit the others; generate the reference again")]
+    Flushed,
     #[error("the tolerance is impossible: {0}")]
     Tolerance(String),
 }
@@ -236,12 +282,17 @@ pub fn compare(
     tolerance: &Tolerance,
     numerics: &Numerics,
 ) -> Result<Comparison, CompareError> {
-    check_frame(got, reference)?;
-    scan::compare(got, reference, tolerance, numerics)
+    let reference = fitting(got, reference, numerics)?;
+    scan::compare(got, &reference, tolerance, numerics)
 }
 
-/// Whether element types and shapes fit each other.
-fn check_frame(got: &Tensor, reference: &ReferenceTensor) -> Result<(), CompareError> {
+/// What the result is measured against, of those values that are right: the nearer ones. Element types and shapes then fit
+/// each other.
+pub(crate) fn fitting<'a>(
+    got: &Tensor,
+    reference: &'a ReferenceTensor,
+    numerics: &Numerics,
+) -> Result<Cow<'a, ReferenceTensor>, CompareError> {
     let expected = reference.element_type;
     if got.element_type() != expected {
         return Err(CompareError::ElementTypeMismatch {
@@ -262,7 +313,15 @@ fn check_frame(got: &Tensor, reference: &ReferenceTensor) -> Result<(), CompareE
             values,
         });
     }
-    Ok(())
+    match &reference.flushed {
+        Some(flushed) if numerics.flush_subnormals => {
+            if flushed.element_type() != values || flushed.shape() != reference.values.shape() {
+                return Err(CompareError::Flushed);
+            }
+            Ok(Cow::Owned(flushed::nearer(got, reference, flushed)))
+        }
+        _ => Ok(Cow::Borrowed(reference)),
+    }
 }
 
 #[cfg(test)]

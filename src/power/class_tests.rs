@@ -28,6 +28,7 @@ impl Fixture {
                 values: tensor(t.widened()),
                 element_type: t,
                 scale: Some(tensor(F64)),
+                flushed: None,
             },
             tolerance: Tolerance::Ulp(1.0),
             terms: None,

@@ -63,6 +63,15 @@ fn missed(part: usize, whole: usize) -> String {
     }
 }
 
+/// `–` of classes that have no kind of their own.
+fn told(row: &Row, count: usize) -> String {
+    if row.nameable == 0 {
+        "–".to_owned()
+    } else {
+        percent(count, row.nameable)
+    }
+}
+
 fn names<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let all: Vec<&str> = names.collect();
     let mut text = all
@@ -127,11 +136,12 @@ fn section(text: &mut String, figures: &Figures) {
         text,
         "*Indistinct* faults are those that a right result may show as well: each changed element was looked at again by itself, \
          and the reasons are below. *Caught* is the share of all others. *Named* is the share of the caught that the explanation \
-         of the failure calls by its own kind first, *misnamed* by another.\n"
+         of the failure calls by their own kind first, *otherwise* by another, which may be as true: a shift of two elements reverses \
+         them; the rest are too few elements for a claim. A single element that is off has no kind.\n"
     );
     line!(
         text,
-        "| fault | injected | caught | missed | caught, % | indistinct | named | misnamed |"
+        "| fault | injected | caught | missed | caught, % | indistinct | named | otherwise |"
     );
     line!(text, "|---|--:|--:|--:|--:|--:|--:|--:|");
     let total = tally.total();
@@ -146,8 +156,8 @@ fn section(text: &mut String, figures: &Figures) {
             thousands(row.missed()),
             percent(row.caught, row.caught + row.missed()),
             missed(indistinct, row.injected),
-            percent(row.named, row.caught),
-            percent(row.misnamed, row.caught)
+            told(row, row.named),
+            told(row, row.misnamed)
         );
     }
     for missed in &tally.unexplained {
@@ -206,8 +216,9 @@ fn side_by_side(text: &mut String, tally: &Tally, total: &Row) {
     line!(text, "\n### Side by side: faults missed\n");
     line!(
         text,
-        "Of the same faults in the same results, against the reference rounded to the element type. The first figure of each rule is \
-         over all faults that it has the element type for, the second over those that we catch.\n"
+        "Of the same faults in the same results, against the reference rounded to the element type. A rule is asked \
+         about the results whose element type it has and that it accepts while they are right; the first figure of each is over all \
+         faults in those, the second over those of them that we catch.\n"
     );
     let rules: String = Rule::ALL
         .iter()

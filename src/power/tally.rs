@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use super::class::{Class, Subject, inject};
 use super::gather::Passing;
 use super::rival::Rule;
-use crate::compare::{Fault, Known, Numerics, ReferenceTensor, Rules, Tolerance, compare, explain};
+use crate::compare::{Fault, Known, Numerics, ReferenceTensor, Rules, Tolerance, compare, explain, fitting};
 use crate::tensor::{ElementType, Tensor};
 
 /// Why a fault cannot be told from a right result: what each changed element is, looked at again.
@@ -47,11 +47,13 @@ pub struct Row {
     pub caught: usize,
     /// Not caught, and why; `Unexplained` is a miss.
     pub survived: BTreeMap<Why, usize>,
-    /// By rule: faults that it was asked about, and those that it took for right.
+    /// By rule: faults in results that it accepts while they are right, and those of them that it took for right as well.
     pub rivals: BTreeMap<Rule, (usize, usize)>,
     /// As `rivals`, over the faults that we catch.
     pub rivals_of_caught: BTreeMap<Rule, (usize, usize)>,
-    /// Of the caught: explained as the kind that was injected, and first of all as another.
+    /// Caught, of classes that have a kind of their own.
+    pub nameable: usize,
+    /// Of those, explained first of all as that kind, and as another.
     pub named: usize,
     pub misnamed: usize,
 }
@@ -106,6 +108,7 @@ impl Tally {
             let own = self.rows.entry(class).or_default();
             own.injected += row.injected;
             own.caught += row.caught;
+            own.nameable += row.nameable;
             own.named += row.named;
             own.misnamed += row.misnamed;
             for (why, count) in row.survived {
@@ -211,9 +214,10 @@ fn earlier(passing: &[Passing]) -> HashMap<(usize, usize), &Tensor> {
 fn one(passing: &Passing, index: usize, earlier: Option<&Tensor>) -> Option<Tally> {
     let case = &passing.case;
     let got = &passing.outputs.results[index];
-    let reference = &passing.reference[index];
+    let all = &passing.reference[index];
     let tolerance = &case.tolerances[index];
     let numerics = &passing.outputs.numerics;
+    let reference: &ReferenceTensor = &fitting(got, all, numerics).ok()?;
     let rules = Rules::new(got, reference, tolerance, numerics).ok()?;
     let expected = reference.values.convert(reference.element_type).ok()?;
     let seed = blake3::hash(format!("{}/{index}", case.id).as_bytes());
@@ -232,9 +236,12 @@ fn one(passing: &Passing, index: usize, earlier: Option<&Tensor>) -> Option<Tall
         results: 1,
         ..Tally::default()
     };
+    let mut rivals = Vec::new();
     for rule in Rule::ALL {
         if let Some(accepted) = rule.accepts(got, &expected) {
             tally.refused.insert(rule, (1, usize::from(!accepted)));
+            // A rule that refuses what is right says nothing of what is wrong.
+            rivals.extend(accepted.then_some(rule));
         }
     }
     let known: Vec<Known<'_>> = earlier
@@ -248,12 +255,10 @@ fn one(passing: &Passing, index: usize, earlier: Option<&Tensor>) -> Option<Tall
         let mut row = Row::default();
         for fault in inject(class, &subject) {
             row.injected += 1;
-            let caught = compare(&fault, reference, tolerance, numerics)
+            let caught = compare(&fault, all, tolerance, numerics)
                 .map_or(true, |comparison| comparison.mismatches > 0);
-            for rule in Rule::ALL {
-                let Some(accepted) = rule.accepts(&fault, &expected) else {
-                    continue;
-                };
+            for &rule in &rivals {
+                let accepted = rule.accepts(&fault, &expected) == Some(true);
                 let count = |counts: &mut BTreeMap<Rule, (usize, usize)>| {
                     let slot = counts.entry(rule).or_default();
                     slot.0 += 1;
@@ -266,8 +271,12 @@ fn one(passing: &Passing, index: usize, earlier: Option<&Tensor>) -> Option<Tall
             }
             if caught {
                 row.caught += 1;
+                if kinds(class).is_empty() {
+                    continue;
+                }
+                row.nameable += 1;
                 if let Ok(Some(explanation)) =
-                    explain(&fault, reference, tolerance, numerics, &known)
+                    explain(&fault, all, tolerance, numerics, &known)
                     && let Some(first) = explanation.faults.first()
                 {
                     let own = kinds(class).contains(first);
@@ -276,7 +285,7 @@ fn one(passing: &Passing, index: usize, earlier: Option<&Tensor>) -> Option<Tall
                 }
                 continue;
             }
-            let (why, worst) = why(&fault, got, reference, tolerance, numerics);
+            let (why, worst) = why(&fault, got, all, tolerance, numerics);
             *row.survived.entry(why).or_default() += 1;
             if why == Why::Unexplained {
                 tally
@@ -329,8 +338,12 @@ fn why(
     tolerance: &Tolerance,
     numerics: &Numerics,
 ) -> (Why, f64) {
-    let Ok(rules) = Rules::new(fault, reference, tolerance, numerics) else {
-        return (Why::Unexplained, f64::INFINITY);
+    let unexplained = (Why::Unexplained, f64::INFINITY);
+    let Ok(reference) = fitting(fault, reference, numerics) else {
+        return unexplained;
+    };
+    let Ok(rules) = Rules::new(fault, &reference, tolerance, numerics) else {
+        return unexplained;
     };
     let format = got.element_type().float_format();
     let mut worst = (Why::WithinBound, 0.0f64);

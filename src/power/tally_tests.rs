@@ -27,6 +27,7 @@ fn passing(
             tolerances: vec![tolerance],
             unloadable: None,
             distribution: None,
+            tolerance_source: None,
         },
         outputs: Outputs {
             results: vec![tensor(t)],
@@ -40,6 +41,7 @@ fn passing(
             values: tensor(t.widened()),
             element_type: t,
             scale: None,
+            flushed: None,
         }],
         terms: None,
     }

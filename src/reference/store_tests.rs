@@ -28,6 +28,7 @@ fn case(name: &str) -> Case {
         seed: 7,
         tolerances: vec![Tolerance::Exact],
         distribution: None,
+        tolerance_source: None,
         unloadable: None,
     }
 }
@@ -53,6 +54,7 @@ fn record(case: &Case) -> Record {
             element_type: ElementType::F32,
             values: StoredTensor::encode(&values),
             scale: None,
+            flushed: None,
         }],
     }
 }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use self::evidence::Evidence;
 use super::scan::Scan;
-use super::{CompareError, Numerics, ReferenceTensor, Tolerance, check_frame};
+use super::{CompareError, Numerics, ReferenceTensor, Tolerance, fitting};
 use crate::tensor::Tensor;
 
 /// A kind of failure. In the order in which they are named where several explain as much.
@@ -120,8 +120,8 @@ pub fn explain(
     numerics: &Numerics,
     known: &[Known<'_>],
 ) -> Result<Option<Explanation>, CompareError> {
-    check_frame(got, reference)?;
-    let scan = Scan::new(got, reference, tolerance, numerics)?;
+    let reference = fitting(got, reference, numerics)?;
+    let scan = Scan::new(got, &reference, tolerance, numerics)?;
     let evidence = Evidence::gather(&scan);
     if evidence.mismatches == 0 {
         return Ok(None);

@@ -60,6 +60,7 @@ impl Fixture {
             ),
             values,
             element_type: self.element_type,
+            flushed: None,
         }
     }
 
