@@ -9,6 +9,7 @@ pub mod cli;
 pub mod compare;
 pub mod distribution;
 pub mod doctor;
+pub mod exhaustive;
 pub mod gate;
 pub mod hlo;
 mod line;

@@ -3,6 +3,7 @@
 mod compile_helper;
 mod diff;
 mod doctor;
+mod exhaustive;
 mod gate;
 mod issues;
 mod judged;
@@ -47,6 +48,7 @@ enum Command {
     /// What is installed, what is missing, and how to get it
     Doctor(doctor::Doctor),
     Diff(diff::Args),
+    Exhaustive(exhaustive::Args),
     Gate(gate::Args),
     Issues(issues::Args),
     Power(power::Args),
@@ -107,6 +109,7 @@ pub fn main() -> ExitCode {
     let result: CommandResult = match cli.command {
         Command::Doctor(command) => command.run(&cli.global),
         Command::Diff(args) => diff::run(&cli.global, &args),
+        Command::Exhaustive(args) => exhaustive::run(&args),
         Command::Gate(args) => gate::run(&cli.global, &args),
         Command::Issues(args) => issues::run(&cli.global, &args),
         Command::Power(args) => power::run(&args),

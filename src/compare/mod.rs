@@ -1,11 +1,13 @@
 //! Decides whether a target's result agrees with its reference, and measures by how much it does not.
 //!
 //! `bound` holds the error model: how far a float may lie from its reference. `agree` is the verdict on one element.
-//! `scan` goes once over the data with all cores and gathers verdicts and figures. `explain` says what kind of failure it is.
+//! `scan` goes once over the data with all cores and gathers verdicts and figures, with `fast` for what is ordinary. `explain` says what kind of failure it is.
 
 mod agree;
 mod bound;
+mod element;
 mod explain;
+mod fast;
 mod figures;
 mod flushed;
 mod rounding;
@@ -16,6 +18,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+pub use element::Judge;
 pub use flushed::flushable;
 
 use crate::hlo::MxuNumerics;

@@ -6,6 +6,7 @@ use rayon::prelude::*;
 
 use super::agree::{Floats, modulus};
 use super::bound::Bound;
+use super::fast::Fast;
 use super::figures::{Figures, Sums};
 use super::{CompareError, Comparison, Mismatch, Numerics, ReferenceTensor, Tolerance};
 use crate::tensor::format::{FloatFormat, pow2};
@@ -116,12 +117,16 @@ impl<'a> Block<'a> {
     fn load(&mut self, range: &Range<usize>) -> &[f64] {
         let element_type = self.tensor.element_type();
         let width = element_type.bytes();
+        let bytes = &self.tensor.data()[range.start * width..range.end * width];
+        let native = matches!(element_type, ElementType::F64 | ElementType::C128);
+        if native
+            && cfg!(target_endian = "little")
+            && let Ok(values) = bytemuck::try_cast_slice(bytes)
+        {
+            return values;
+        }
         let values = &mut self.values[..range.len() * self.parts];
-        codec::decode(
-            element_type,
-            &self.tensor.data()[range.start * width..range.end * width],
-            values,
-        );
+        codec::decode(element_type, bytes, values);
         values
     }
 }
@@ -295,10 +300,19 @@ impl<'a> Scan<'a> {
         let mut figures = Figures::default();
         let (mut got, mut values) = (Block::new(self.got), Block::new(self.values));
         let mut scales = self.scale.map(Scales::new);
+        // Bounds in the format that the target makes of the type, figures in the type itself.
+        let own = self.got.element_type().float_format();
+        let fast = Fast::new(floats).filter(|_| own == Some(floats.format));
         for range in blocks(range) {
             let (got, values) = (got.load(&range), values.load(&range));
             let scales = scales.as_mut().map(|s| s.load(&range));
-            for (i, (&g, &r)) in got.iter().zip(values).enumerate() {
+            let whole = Fast::whole(got.len());
+            let added = fast.is_some_and(|fast| {
+                let scales = scales.map(|scales| &scales[..whole]);
+                fast.add(&got[..whole], &values[..whole], scales, &mut figures)
+            });
+            let rest = if added { whole } else { 0 };
+            for (i, (&g, &r)) in got.iter().zip(values).enumerate().skip(rest) {
                 let scale = scales.map_or(0.0, |s| s[i]);
                 if !floats.real(g, r, scale) {
                     figures.mismatch(range.start + i);
@@ -416,12 +430,14 @@ impl<'a> Scales<'a> {
     }
 
     fn load(&mut self, range: &Range<usize>) -> &[f64] {
-        self.0.load(range);
-        if self.0.parts == 2 {
-            for i in 0..range.len() {
-                self.0.values[i] = modulus(self.0.values[2 * i], self.0.values[2 * i + 1]);
-            }
+        if self.0.parts == 1 {
+            return self.0.load(range);
         }
+        let mut moduli = [0.0; BLOCK];
+        for (modulus, part) in moduli.iter_mut().zip(self.0.load(range).chunks_exact(2)) {
+            *modulus = magnitude([part[0], part[1]]);
+        }
+        self.0.values[..BLOCK].copy_from_slice(&moduli);
         &self.0.values[..range.len()]
     }
 }

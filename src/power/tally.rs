@@ -7,7 +7,9 @@ use rayon::prelude::*;
 use super::class::{Class, Subject, inject};
 use super::gather::Passing;
 use super::rival::Rule;
-use crate::compare::{Fault, Known, Numerics, ReferenceTensor, Rules, Tolerance, compare, explain, fitting};
+use crate::compare::{
+    Fault, Known, Numerics, ReferenceTensor, Rules, Tolerance, compare, explain, fitting,
+};
 use crate::tensor::{ElementType, Tensor};
 
 /// Why a fault cannot be told from a right result: what each changed element is, looked at again.
@@ -217,7 +219,8 @@ fn one(passing: &Passing, index: usize, earlier: Option<&Tensor>) -> Option<Tall
     let all = &passing.reference[index];
     let tolerance = &case.tolerances[index];
     let numerics = &passing.outputs.numerics;
-    let reference: &ReferenceTensor = &fitting(got, all, numerics).ok()?;
+    let reference = fitting(got, all, numerics).ok()?;
+    let reference = reference.as_ref();
     let rules = Rules::new(got, reference, tolerance, numerics).ok()?;
     let expected = reference.values.convert(reference.element_type).ok()?;
     let seed = blake3::hash(format!("{}/{index}", case.id).as_bytes());
@@ -275,8 +278,7 @@ fn one(passing: &Passing, index: usize, earlier: Option<&Tensor>) -> Option<Tall
                     continue;
                 }
                 row.nameable += 1;
-                if let Ok(Some(explanation)) =
-                    explain(&fault, all, tolerance, numerics, &known)
+                if let Ok(Some(explanation)) = explain(&fault, all, tolerance, numerics, &known)
                     && let Some(first) = explanation.faults.first()
                 {
                     let own = kinds(class).contains(first);

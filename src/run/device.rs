@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Instant;
 
+use super::Computed;
 use super::measure::{fits, measure, note_topology};
 use super::parse_error::parser_message;
 use super::protocol::{Hello, Outputs};
@@ -327,11 +328,7 @@ impl Device {
     }
 
     /// The reference of a case; an error says why there can be none.
-    pub(super) fn reference(
-        &self,
-        case: &Case,
-        on_stage: &mut dyn FnMut(Stage),
-    ) -> Result<Vec<ReferenceTensor>, Box<Outcome>> {
+    pub(super) fn reference(&self, case: &Case, on_stage: &mut dyn FnMut(Stage)) -> Computed {
         let computed = match &self.kind {
             Kind::Compiles { .. } | Kind::Virtual(_) => Err(Stop::new(
                 OutcomeKind::Unsupported,

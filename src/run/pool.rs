@@ -113,7 +113,7 @@ impl Pool {
 
     /// Whether its devices belong to one process at a time, as a TPU's chips do, by whatever name the target goes. A
     /// virtual TPU's do not: any number of them fit on a machine.
-    pub(super) fn is_exclusive(&self) -> bool {
+    pub fn is_exclusive(&self) -> bool {
         self.target.target.evidence() == Evidence::Hardware && is_tpu(&self.record.platform)
     }
 
