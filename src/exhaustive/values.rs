@@ -3,6 +3,9 @@
 
 mod hard;
 
+use std::collections::HashSet;
+use std::sync::LazyLock;
+
 use crate::tensor::{ElementType, FloatFormat};
 
 pub use hard::HARD_PAIR_VALUES;
@@ -49,6 +52,11 @@ impl Domain {
         match *self {
             Self::All { bits } => vec![(0..1 << bits).collect()],
             Self::AllF32 => vec![(index * CHUNK..(index + 1) * CHUNK).collect()],
+            Self::Sample { into: None } => {
+                // Most operators of f32 share it.
+                static SHARED: LazyLock<Vec<u64>> = LazyLock::new(|| sample(None));
+                vec![SHARED.clone()]
+            }
             Self::Sample { into } => vec![sample(into)],
             Self::Pairs { element_type } => pairs(element_type),
         }
@@ -82,12 +90,10 @@ fn pairs(element_type: ElementType) -> Vec<Vec<u64>> {
 fn sample(into: Option<ElementType>) -> Vec<u64> {
     const FIELDS: u64 = 512;
     const MANTISSAS: u64 = 1 << 23;
-    let mut taken = vec![0u64; (1 << 32) / 64];
+    let mut taken = HashSet::with_capacity(SAMPLE);
     let mut codes = Vec::with_capacity(SAMPLE);
     let mut take = |code: u64, codes: &mut Vec<u64>| {
-        let (word, bit) = ((code / 64) as usize, 1 << (code % 64));
-        if codes.len() < SAMPLE && taken[word] & bit == 0 {
-            taken[word] |= bit;
+        if codes.len() < SAMPLE && taken.insert(code) {
             codes.push(code);
         }
     };
@@ -156,8 +162,6 @@ fn mixed(seed: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashSet;
-
     use super::*;
 
     #[test]

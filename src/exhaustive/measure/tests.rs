@@ -64,11 +64,8 @@ fn each_kind_of_fault_is_told_from_the_others() {
 fn errors_are_counted_by_size_and_the_worst_is_kept() {
     let rule = rule("negate", Tolerance::Ulp(2.0), IEEE);
     let one = |ulps: u32| -f32::from_bits(1.0f32.to_bits() + ulps);
-    let measure = measured(
-        &rule,
-        &[&[1.0; 5]][..],
-        &[one(0), one(1), one(3), one(40), one(2)],
-    );
+    let results = [one(0), one(1), one(3), one(40), one(2)];
+    let measure = measured(&rule, &[&[1.0; 5]], &results);
     // Buckets: 0, ½, 1, 2, 4, 8, 16, 32, 64, …
     assert_eq!(measure.histogram[..9], [1, 0, 1, 1, 1, 0, 0, 0, 1]);
     assert_eq!(faults(&measure), [(Fault::Inaccurate, 2)]);
