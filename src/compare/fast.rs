@@ -174,7 +174,7 @@ fn block<const SCALED: bool>(fast: &Fast, got: &[f64], values: &[f64], scales: &
             // As `Spacing::at`: subnormals have the spacing of the smallest normal.
             let exponent = larger(magnitude, fast.min_normal).to_bits() & EXPONENT;
             let power = f64::from_bits(exponent);
-            let inverse = f64::from_bits((0x7fe << 52) - exponent);
+            let inverse = f64::from_bits((0x7fe_u64 << 52).wrapping_sub(exponent));
             let bound = if SCALED {
                 fast.bound.of_magnitude * magnitude + fast.bound.of_scale * scales[i].abs()
             } else {

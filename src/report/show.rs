@@ -170,6 +170,12 @@ impl Page {
         for (index, comparison) in metrics.comparisons.iter().enumerate() {
             self.comparison(index, comparison);
         }
+        let mut patterns = summary.patterns.iter();
+        let pattern =
+            patterns.find(|p| p.target == outcome.target && p.failing.contains(&&outcome.case));
+        if let Some(pattern) = pattern {
+            self.line(2, &format!("in this run {pattern}"));
+        }
         if metrics.self_reference && outcome.outcome == OutcomeKind::Pass {
             self.line(
                 2,

@@ -285,10 +285,10 @@ fn low_precision(evidence: &Evidence<'_>) -> Option<String> {
     errors.sort_by(f64::total_cmp);
     let (median, most) = (errors[count / 2], *errors.last()?);
     // The median error of one rounding is a third of the unit roundoff u; in a sum of n products whose operands are rounded, about
-    // 0.6u/√n of the sum of their magnitudes, since signs are random; and more where partial sums are rounded as well.
+    // 0.6u/√n of the sum of their magnitudes, since signs are random; where each partial sum is rounded, a third of u whatever n.
     let root = evidence.scan.terms().sqrt();
     let once = |unit: f64| (0.25..=2.0).contains(&(median * root / unit));
-    let often = |unit: f64| median * root > 2.0 * unit && median <= 4.0 * unit;
+    let often = |unit: f64| median * root > 2.0 * unit && median <= unit;
     let formats = || narrower(evidence).map(|(name, format)| (name, format.unit_roundoff()));
     let (name, unit) = formats()
         .find(|(_, unit)| once(*unit))
