@@ -33,7 +33,7 @@ fn one_by_one(
 fn draw(domain: Domain, operand: usize) -> Vec<f64> {
     let spec = InputSpec {
         element_type: F64,
-        shape: vec![700],
+        shape: vec![540],
         domain,
     };
     spec.generate(11, operand).unwrap().to_f64()
@@ -50,7 +50,7 @@ fn blocks_decide_and_measure_as_single_elements_do() {
     .into_iter()
     .enumerate()
     {
-        odd[i * 61] = value;
+        odd[i * 53] = value;
     }
     let tiny: Vec<f64> = normal.iter().map(|v| v * MIN_NORMAL).collect();
     let huge: Vec<f64> = normal.iter().map(|v| v * 1e305).collect();
@@ -64,7 +64,7 @@ fn blocks_decide_and_measure_as_single_elements_do() {
     for t in [F8E4M3FN, BF16, F16, F32, F64] {
         let ulp = t.float_format().unwrap();
         for values in [&normal, &odd, &tiny, &huge] {
-            for size in [0.0, 0.6, 2.0, 9.0] {
+            for size in [0.6, 9.0] {
                 let moved: Vec<f64> = values
                     .iter()
                     .zip(&noise)
@@ -77,7 +77,7 @@ fn blocks_decide_and_measure_as_single_elements_do() {
                     ..reference(t, values)
                 };
                 for tolerance in &tolerances {
-                    for numerics in [PLAIN, FLUSH, TPU] {
+                    for numerics in [PLAIN, TPU] {
                         let all = compare(&got, &reference, tolerance, &numerics).unwrap();
                         let single = one_by_one(&got, &reference, tolerance, &numerics);
                         assert_eq!(
@@ -100,11 +100,11 @@ fn a_norm_is_that_of_all_blocks() {
     let mut got: Vec<f64> = values.iter().map(|v| f64::from(*v as f32)).collect();
     let tolerance = Tolerance::Norm(4.0);
     assert_eq!(check(F32, &got, &values, &tolerance, &PLAIN).mismatches, 0);
-    got[1999] += 8.0 * EPS * largest;
+    got[1599] += 8.0 * EPS * largest;
     let off = check(F32, &got, &values, &tolerance, &PLAIN);
     assert_eq!(
         (off.mismatches, off.first_mismatch.unwrap().index),
-        (1, vec![1999])
+        (1, vec![1599])
     );
 }
 
