@@ -3,10 +3,12 @@
 mod compile_helper;
 mod diff;
 mod doctor;
+mod exhaustive;
 mod gate;
 mod issues;
 mod judged;
 mod list;
+mod power;
 mod reference;
 mod report;
 mod run;
@@ -46,8 +48,10 @@ enum Command {
     /// What is installed, what is missing, and how to get it
     Doctor(doctor::Doctor),
     Diff(diff::Args),
+    Exhaustive(exhaustive::Args),
     Gate(gate::Args),
     Issues(issues::Args),
+    Power(power::Args),
     Reference(reference::Args),
     Report(report::Args),
     List(list::Args),
@@ -105,8 +109,10 @@ pub fn main() -> ExitCode {
     let result: CommandResult = match cli.command {
         Command::Doctor(command) => command.run(&cli.global),
         Command::Diff(args) => diff::run(&cli.global, &args),
+        Command::Exhaustive(args) => exhaustive::run(&args),
         Command::Gate(args) => gate::run(&cli.global, &args),
         Command::Issues(args) => issues::run(&cli.global, &args),
+        Command::Power(args) => power::run(&args),
         Command::Reference(args) => reference::run(&args),
         Command::Report(args) => report::run(&cli.global, &args),
         Command::List(args) => list::run(&args),
