@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-
-
 import numpy as np
 
 from .arithmetic import compare
@@ -11,18 +9,74 @@ from .element_types import I32, I64, Array, Tensor, reduce_precision, tensor
 from .evaluate import Evaluator, Value, handles
 from .program import Operation
 
-UNARY = (
-    "abs cbrt ceil cosine count_leading_zeros exponential exponential_minus_one floor imag is_finite log log_plus_one logistic "
-    "negate not popcnt real round_nearest_afz round_nearest_even rsqrt sign sine sqrt tan tanh"
-).split()
-CHLO_UNARY = (
-    "acos acosh asin asinh atan atanh bessel_i1e conj cosh digamma erf erf_inv erfc is_inf is_neg_inf is_pos_inf lgamma sinh square tan"
-).split()
-BINARY = (
-    "add and atan2 complex divide maximum minimum multiply or power remainder shift_left shift_right_arithmetic "
-    "shift_right_logical subtract xor"
-).split()
-CHLO_BINARY = "mulhi next_after polygamma zeta".split()
+UNARY = [
+    "abs",
+    "cbrt",
+    "ceil",
+    "cosine",
+    "count_leading_zeros",
+    "exponential",
+    "exponential_minus_one",
+    "floor",
+    "imag",
+    "is_finite",
+    "log",
+    "log_plus_one",
+    "logistic",
+    "negate",
+    "not",
+    "popcnt",
+    "real",
+    "round_nearest_afz",
+    "round_nearest_even",
+    "rsqrt",
+    "sign",
+    "sine",
+    "sqrt",
+    "tan",
+    "tanh",
+]
+CHLO_UNARY = [
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atanh",
+    "bessel_i1e",
+    "conj",
+    "cosh",
+    "digamma",
+    "erf",
+    "erf_inv",
+    "erfc",
+    "is_inf",
+    "is_neg_inf",
+    "is_pos_inf",
+    "lgamma",
+    "sinh",
+    "square",
+    "tan",
+]
+BINARY = [
+    "add",
+    "and",
+    "atan2",
+    "complex",
+    "divide",
+    "maximum",
+    "minimum",
+    "multiply",
+    "or",
+    "power",
+    "remainder",
+    "shift_left",
+    "shift_right_arithmetic",
+    "shift_right_logical",
+    "subtract",
+    "xor",
+]
+CHLO_BINARY = ["mulhi", "next_after", "polygamma", "zeta"]
 
 
 def aligned(*values: Tensor) -> list[Tensor]:
@@ -143,5 +197,3 @@ def map_(evaluator: Evaluator, operation: Operation, operands: list[Value]) -> l
 @handles("stablehlo.get_dimension_size")
 def get_dimension_size(evaluator: Evaluator, operation: Operation, operands: list[Value]) -> list[Value]:
     return [tensor(operands[0].shape[operation.integer("dimension")], I32)]
-
-

@@ -81,9 +81,9 @@ def _scatter_numbers(operation: Operation):  # type: ignore[no-untyped-def]
     return stablehlo.ScatterDimensionNumbers(operation.attribute("scatter_dimension_numbers"))
 
 
-def _scatter_places(operation: Operation, operand_shape: tuple[int, ...], indices: Array, update_shape: tuple[int, ...]) -> Iterator[
-    tuple[tuple[int, ...], tuple[int, ...]]
-]:
+def _scatter_places(
+    operation: Operation, operand_shape: tuple[int, ...], indices: Array, update_shape: tuple[int, ...]
+) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
     """(place in the updates, place in the operand), for updates whose place is inside."""
     numbers = _scatter_numbers(operation)
     window_dims = list(numbers.update_window_dims)

@@ -71,9 +71,10 @@ def _threefry(state: list[int], shape: tuple[int, ...], bits: int) -> tuple[list
 
 
 def _philox(state: list[int], shape: tuple[int, ...], bits: int) -> tuple[list[int], Array]:
-    """Blocks of four 32-bit or two 64-bit elements, in row-major order; the counter has 128 bits, of a short state 64."""
+    """Blocks of four 32-bit or two 64-bit elements, in row-major order. The counter has 128 bits, the high ones of a short
+    state being the key."""
     key = _halves(state[0])
-    counter = state[1] | (state[2] if len(state) > 2 else 0) << 64
+    counter = state[1] | (state[2] if len(state) > 2 else state[0]) << 64
     size = int(np.prod(shape, dtype=int))
     per_block = 2 if bits == 64 else 4
     count = -(-size // per_block)

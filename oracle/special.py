@@ -1,7 +1,7 @@
 """Transcendental and special functions of real and complex numbers, from mpmath at 200 bits, rounded once.
 
 mpmath knows neither signed zeros nor every infinity, so that what IEEE 754-2019 (section 9.2) and C's annexes F and G say of those
-stands in a table here, or is taken from the C library. Poles of special functions follow SciPy's documented conventions.
+stands in a table here, or is taken from the C library.
 """
 
 from __future__ import annotations
@@ -116,9 +116,7 @@ REAL: dict[str, RealFunction] = {
     "exponential": RealFunction(mp.exp, 1.0, INF, 0.0),
     "exponential_minus_one": RealFunction(_tiny_safe(mp.expm1, 0.5), 0.0, INF, -1.0, odd=True),
     "log": RealFunction(mp.log, -INF, INF, NAN, domain=lambda x: x > 0),
-    "log_plus_one": RealFunction(
-        _tiny_safe(mp.log1p, -0.5), 0.0, INF, NAN, odd=True, domain=lambda x: x > -1, at={-1.0: -INF}
-    ),
+    "log_plus_one": RealFunction(_tiny_safe(mp.log1p, -0.5), 0.0, INF, NAN, odd=True, domain=lambda x: x > -1, at={-1.0: -INF}),
     "logistic": RealFunction(_logistic, 0.5, 1.0, 0.0),
     "sine": RealFunction(_tiny_safe(mp.sin, 0), 0.0, NAN, NAN, odd=True),
     "cosine": RealFunction(mp.cos, 1.0, NAN, NAN),
@@ -139,12 +137,8 @@ REAL: dict[str, RealFunction] = {
     "sinh": RealFunction(_tiny_safe(mp.sinh, 0), 0.0, INF, -INF, odd=True),
     "erf": RealFunction(_erf, 0.0, 1.0, -1.0, odd=True),
     "erfc": RealFunction(_erfc, 1.0, 0.0, 2.0),
-    "erf_inv": RealFunction(
-        mp.erfinv, 0.0, NAN, NAN, odd=True, domain=lambda x: abs(x) < 1, at={1.0: INF, -1.0: -INF}
-    ),
-    "lgamma": RealFunction(
-        lambda x: mpf(INF) if _is_pole(float(x)) else _lgamma(x), INF, INF, INF, at={1.0: 0.0, 2.0: 0.0}
-    ),
+    "erf_inv": RealFunction(mp.erfinv, 0.0, NAN, NAN, odd=True, domain=lambda x: abs(x) < 1, at={1.0: INF, -1.0: -INF}),
+    "lgamma": RealFunction(lambda x: mpf(INF) if _is_pole(float(x)) else _lgamma(x), INF, INF, INF, at={1.0: 0.0, 2.0: 0.0}),
     "digamma": RealFunction(mp.digamma, -INF, INF, NAN, domain=lambda x: not _is_pole(x), minus_zero=INF),
     "bessel_i1e": RealFunction(_bessel_i1e, 0.0, 0.0, -0.0, odd=True),
 }
@@ -171,8 +165,7 @@ def _atan2(y: float, x: float, format_: FloatFormat) -> float:
 
 def _power(x: float, y: float, format_: FloatFormat) -> float:
     if x == 0 or y == 0 or x == 1 or not (math.isfinite(x) and math.isfinite(y)):
-        with np.errstate(all="ignore"):
-            return float(np.power(np.float64(x), np.float64(y)))
+        return _power_of_special(x, y)
     whole = y == math.floor(y)
     if x < 0 and not whole:
         return NAN
@@ -180,8 +173,17 @@ def _power(x: float, y: float, format_: FloatFormat) -> float:
     return round_mpf(-magnitude if x < 0 and math.fmod(y, 2) != 0 else magnitude, format_)
 
 
+def _power_of_special(x: float, y: float) -> float:
+    """C's annex F.10.4.4, of which Python makes an exception where it is a division by zero."""
+    try:
+        return math.pow(x, y)
+    except ValueError:
+        odd = math.isfinite(y) and math.fmod(y, 2) != 0 and y == math.floor(y)
+        return math.copysign(INF, x) if odd else INF
+
+
 def _zeta(x: float, q: float, format_: FloatFormat) -> float:
-    """Hurwitz's zeta, with SciPy's ends: infinite at x = 1 and at the poles of q, NaN for x < 1 and for other q <= 0."""
+    """Hurwitz's zeta: infinite at x = 1, NaN for x < 1. At the poles of q it is infinite where both sides are (x even)."""
     if math.isnan(x) or math.isnan(q):
         return NAN
     if x == 1:
@@ -191,14 +193,14 @@ def _zeta(x: float, q: float, format_: FloatFormat) -> float:
     if q <= 0:
         # A power of a negative number, which a real result has for whole exponents alone.
         if q == math.floor(q):
-            return INF
+            return INF if x == math.floor(x) and math.fmod(x, 2) == 0 else NAN
         return NAN if x != math.floor(x) else round_mpf(_negative_zeta(x, q), format_)
     return round_mpf(mp.zeta(mpf(x), mpf(q)), format_)
 
 
 def _negative_zeta(x: float, q: float) -> mpf:
     """The terms below zero, one by one, and the rest."""
-    steps = int(math.ceil(-q))
+    steps = math.ceil(-q)
     below = sum((1 / (mpf(q) + k) ** int(x) for k in range(steps)), mpf(0))
     return below + mp.zeta(mpf(x), mpf(q) + steps)
 

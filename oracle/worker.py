@@ -21,18 +21,13 @@ import numpy as np
 
 from . import operators, special
 from .arithmetic import Arithmetic, Extended, Unsupported
-from .element_types import ElementType, Real, Tensor, complex_of, decode, encode
+from .element_types import FORMATS, ElementType, Real, Tensor, complex_of, decode, encode
 from .evaluate import HANDLERS, Evaluator
 from .program import Program, Unreadable
 
 assert operators.control is not None and HANDLERS
 
-_FLOATS = {
-    name.lower(): name
-    for name in (
-        "f4E2M1FN f6E2M3FN f6E3M2FN f8E3M4 f8E4M3 f8E4M3FN f8E4M3FNUZ f8E4M3B11FNUZ f8E5M2 f8E5M2FNUZ f8E8M0FNU bf16 f16 f32 f64"
-    ).split()
-}
+_FLOATS = {name.lower(): name for name in FORMATS}
 
 
 def element_type(name: str) -> ElementType:

@@ -9,7 +9,8 @@ use super::{CommandResult, Failure, Verdict, judged, positive_seconds};
 use crate::case::{Case, CaseId};
 use crate::project::Project;
 use crate::reference::{
-    self, Finding, Generated, Generator, Left, Lookup, ReferenceStore, Unreferenced,
+    self, Disagreement, Explained, Finding, Generated, Generator, Left, Lookup, OracleCommand,
+    OracleReport, ReferenceStore, Unreferenced,
 };
 use crate::report::escape;
 use crate::run::{Interrupt, PlannedTarget, Pool, RunOptions};
@@ -30,7 +31,7 @@ enum Action {
     /// exit 1 if one is lost, or cannot be computed and is no known failure of the `cpu` target
     Generate(Selection),
     /// Compute them again; exit 1 if any differs, is stale or is missing
-    Verify(Selection),
+    Verify(Verify),
 }
 
 #[derive(clap::Args)]
@@ -47,6 +48,16 @@ struct Selection {
     /// Seconds that one case may take
     #[arg(long, value_name = "SECONDS", default_value_t = 60.0, value_parser = positive_seconds)]
     timeout: f64,
+}
+
+#[derive(clap::Args)]
+struct Verify {
+    #[command(flatten)]
+    selection: Selection,
+    /// Compare them with the independent oracle in `oracle/` instead, which shares no numeric code with XLA (`ci/clients/setup
+    /// oracle` installs what it needs); exit 1 if one differs and oracle/explained.toml does not say why
+    #[arg(long)]
+    oracle: bool,
 }
 
 struct Session {
@@ -106,7 +117,8 @@ impl Session {
 pub fn run(args: &Args) -> CommandResult {
     match &args.action {
         Action::Generate(selection) => generate(selection),
-        Action::Verify(selection) => verify(selection),
+        Action::Verify(args) if args.oracle => with_oracle(&args.selection),
+        Action::Verify(args) => verify(&args.selection),
     }
 }
 
@@ -239,6 +251,100 @@ fn verify(selection: &Selection) -> CommandResult {
     } else {
         Verdict::Unexpected
     })
+}
+
+fn with_oracle(selection: &Selection) -> CommandResult {
+    let here = std::env::current_dir().map_err(Failure::harness)?;
+    let project = Project::discover(&here).map_err(Failure::wrong_use)?;
+    let cases = suite::load(&project.suites()).map_err(Failure::wrong_use)?;
+    let cases =
+        suite::select(cases, &selection.select, &selection.exclude).map_err(Failure::wrong_use)?;
+    let store = ReferenceStore::open(&project.references()).map_err(Failure::wrong_use)?;
+    let explained = Explained::load(&project.explained()).map_err(Failure::wrong_use)?;
+    let command = OracleCommand {
+        python: project.oracle_python(),
+        root: project.root().to_owned(),
+        timeout: Duration::from_secs_f64(selection.timeout),
+    };
+    let jobs = selection.jobs.map_or_else(
+        || std::thread::available_parallelism().map_or(1, usize::from),
+        usize::from,
+    );
+    let interrupt = Interrupt::on_signals().map_err(Failure::harness)?;
+    let bar = bar(cases.len());
+    let on_case = || bar.inc(1);
+    let report =
+        reference::verify_with_oracle(&store, &cases, &command, jobs, &interrupt, &on_case)
+            .map_err(Failure::harness)?;
+    bar.finish_and_clear();
+    if report.interrupted {
+        return Err(interrupted());
+    }
+    let asked: Vec<&CaseId> = cases.iter().map(|case| &case.id).collect();
+    let (text, verdict) = oracle_text(&report, &explained, &asked);
+    judged::print(&text)?;
+    Ok(verdict)
+}
+
+fn oracle_text(
+    report: &OracleReport,
+    explained: &Explained,
+    asked: &[&CaseId],
+) -> (String, Verdict) {
+    let mut text = String::new();
+    let mut unexplained = 0;
+    for Disagreement { id, what } in &report.disagree {
+        let what = escape::line(what);
+        match explained.of(id) {
+            Some(reason) => {
+                text.push_str(&format!("explained  {id}: {what}\n           {reason}\n"))
+            }
+            None => {
+                unexplained += 1;
+                text.push_str(&format!("disagrees  {id}: {what}\n"));
+            }
+        }
+    }
+    let disagree: Vec<&CaseId> = report.disagree.iter().map(|found| &found.id).collect();
+    let needless = explained.needless(asked, &disagree);
+    for glob in &needless {
+        text.push_str(&format!(
+            "needless   '{glob}' in oracle/explained.toml: these cases agree\n"
+        ));
+    }
+    let mut without = 0;
+    for (why, ids) in &report.no_oracle {
+        without += ids.len();
+        let first = ids.first().map_or("", |id| id.as_str());
+        let (count, why) = (ids.len(), escape::line(why));
+        text.push_str(&format!("no oracle  {count} cases, {first} first: {why}\n"));
+    }
+    let distances: Vec<String> = report
+        .distances
+        .iter()
+        .map(|(most, cases)| match most {
+            0 => format!("{cases} equal"),
+            most => format!("{cases} within {most}"),
+        })
+        .collect();
+    text.push_str(&format!(
+        "{} references: {} agree with the oracle ({}), {} disagree, of which {} explained; {without} without an oracle\n",
+        asked.len(),
+        report.agree,
+        report.packages.join(", "),
+        report.disagree.len(),
+        report.disagree.len() - unexplained
+    ));
+    text.push_str(&format!(
+        "in ulp of the reference: {}\n",
+        distances.join(", ")
+    ));
+    let verdict = if unexplained == 0 && needless.is_empty() {
+        Verdict::Clean
+    } else {
+        Verdict::Unexpected
+    };
+    (text, verdict)
 }
 
 fn bar(cases: usize) -> indicatif::ProgressBar {

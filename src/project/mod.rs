@@ -145,6 +145,17 @@ impl Project {
         self.root.join("suites")
     }
 
+    /// The Python of the second oracle: `$TPU_PARITY_ORACLE`, or the one that `ci/clients/setup oracle` installs.
+    pub fn oracle_python(&self) -> PathBuf {
+        folder_from_env("TPU_PARITY_ORACLE")
+            .unwrap_or_else(|| self.root.join(".tpu-parity/clients/oracle/bin/python"))
+    }
+
+    /// Where a person says why a reference and the oracle disagree.
+    pub fn explained(&self) -> PathBuf {
+        self.root.join("oracle/explained.toml")
+    }
+
     pub fn references(&self) -> PathBuf {
         self.root.join("reference-outputs")
     }

@@ -2,6 +2,7 @@
 
 mod format;
 mod generate;
+mod oracle;
 mod store;
 mod verify;
 
@@ -12,6 +13,10 @@ use crate::track::Expectations;
 
 pub use format::{Generator, Output, Provenance, Record, StoredTensor};
 pub use generate::{GenerateError, Generated, Left, Unreferenced, generate};
+pub use oracle::{
+    Disagreement, Explained, ExplainedError, OracleCommand, OracleError, OracleReport,
+    verify_with_oracle,
+};
 pub use store::{Lookup, ReferenceError, ReferenceStore};
 pub use verify::{Finding, Verified, verify};
 

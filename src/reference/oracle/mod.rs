@@ -1,0 +1,281 @@
+//! Compares the stored references with a second, independent oracle: the Python package `oracle/`, which evaluates the same
+//! program on the same inputs with arithmetic that shares no code with XLA.
+//!
+//! Here are the comparison and the work on many cases; `process` is one oracle process, `explained` the disagreements that a
+//! person has accounted for in writing.
+
+mod explained;
+mod process;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+pub use explained::{Explained, ExplainedError};
+pub use process::OracleError;
+
+use self::process::{Answer, Process, Request};
+use super::store::{Lookup, ReferenceStore};
+use super::verify::{EXACT_NUMERICS, in_f64, same_frame};
+use crate::case::{Case, CaseId, ReferenceProgram};
+use crate::compare::{ReferenceTensor, Tolerance, compare};
+use crate::run::Interrupt;
+use crate::tensor::Tensor;
+
+/// How oracle processes are started.
+#[derive(Debug, Clone)]
+pub struct OracleCommand {
+    /// A Python with the packages of `ci/clients/oracle.txt`.
+    pub python: PathBuf,
+    /// The folder that the package `oracle` lies in.
+    pub root: PathBuf,
+    /// For one case.
+    pub timeout: Duration,
+}
+
+/// A reference that the oracle does not confirm.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Disagreement {
+    pub id: CaseId,
+    /// Which result, where first, and both values.
+    pub what: String,
+}
+
+/// What [`verify_with_oracle`] found.
+#[derive(Debug, Default)]
+pub struct OracleReport {
+    /// By the largest distance between the reference and the oracle, in ulp of the reference's element type: 0, then up to each
+    /// power of two. Of results with a tolerance in ulp or none.
+    pub distances: BTreeMap<u32, usize>,
+    /// Cases whose results all agree.
+    pub agree: usize,
+    /// In the order of the cases.
+    pub disagree: Vec<Disagreement>,
+    /// The cases that there is nothing to say about, by reason.
+    pub no_oracle: BTreeMap<String, Vec<CaseId>>,
+    /// The versions of the packages that computed, `numpy 2.4.6` and so on.
+    pub packages: Vec<String>,
+    pub interrupted: bool,
+}
+
+enum Said {
+    Agrees { ulp: f64 },
+    Disagrees(String),
+    Nothing(String),
+}
+
+/// Asks the oracle about each case that has a sound reference. `jobs` processes at the same time; one that dies or hangs is
+/// replaced, and its case counts as one without an oracle.
+///
+/// # Errors
+/// When the oracle cannot be started.
+pub fn verify_with_oracle(
+    store: &ReferenceStore,
+    cases: &[Case],
+    command: &OracleCommand,
+    jobs: usize,
+    interrupt: &Interrupt,
+    on_case: &(dyn Fn() + Sync),
+) -> Result<OracleReport, OracleError> {
+    let first = Process::start(command)?;
+    let packages = first.packages().to_vec();
+    let idle = Mutex::new(vec![first]);
+    let next = AtomicUsize::new(0);
+    let done = Mutex::new(Vec::with_capacity(cases.len()));
+    let lane = || -> Result<(), OracleError> {
+        let taken = lock(&idle).pop();
+        let mut process = match taken {
+            Some(process) => process,
+            None => Process::start(command)?,
+        };
+        while !interrupt.is_raised() {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(case) = cases.get(index) else {
+                break;
+            };
+            let Some(said) = ask(store, case, command, &mut process, interrupt)? else {
+                break;
+            };
+            lock(&done).push((index, said));
+            on_case();
+        }
+        Ok(())
+    };
+    let failure = thread::scope(|scope| {
+        let lanes: Vec<_> = (0..jobs.max(1)).map(|_| scope.spawn(lane)).collect();
+        let ends: Vec<_> = lanes
+            .into_iter()
+            .map(|lane| {
+                lane.join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            })
+            .collect();
+        ends.into_iter().find_map(Result::err)
+    });
+    if let Some(failure) = failure {
+        return Err(failure);
+    }
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.sort_by_key(|(index, _)| *index);
+    let mut report = OracleReport {
+        packages,
+        interrupted: done.len() < cases.len(),
+        ..OracleReport::default()
+    };
+    for (index, said) in done {
+        let id = cases[index].id.clone();
+        match said {
+            Said::Agrees { ulp } => {
+                report.agree += 1;
+                *report.distances.entry(bucket(ulp)).or_default() += 1;
+            }
+            Said::Disagrees(what) => report.disagree.push(Disagreement { id, what }),
+            Said::Nothing(why) => report.no_oracle.entry(why).or_default().push(id),
+        }
+    }
+    Ok(report)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// 0 for equal values, else the smallest power of two from 1 that is no smaller.
+fn bucket(ulp: f64) -> u32 {
+    if ulp == 0.0 {
+        0
+    } else {
+        (ulp.min(1e9).ceil() as u32).next_power_of_two()
+    }
+}
+
+/// `Ok(None)`: interrupted.
+fn ask(
+    store: &ReferenceStore,
+    case: &Case,
+    command: &OracleCommand,
+    process: &mut Process,
+    interrupt: &Interrupt,
+) -> Result<Option<Said>, OracleError> {
+    let stored = match store.lookup(case) {
+        Ok(Lookup::Missing) => return Ok(Some(Said::Nothing("no reference is stored".to_owned()))),
+        _ => match store.reference(case) {
+            Ok(stored) => stored,
+            Err(what) => return Ok(Some(Said::Disagrees(what))),
+        },
+    };
+    let request = match request(case) {
+        Ok(request) => request,
+        Err(why) => return Ok(Some(Said::Nothing(why))),
+    };
+    Ok(match process.ask(&request, command.timeout, interrupt) {
+        Answer::Results { values, scale } => Some(judge(case, &stored, values, scale)),
+        Answer::None(why) => Some(Said::Nothing(why)),
+        Answer::Stopped => None,
+        Answer::Lost(why) => {
+            *process = Process::start(command)?;
+            Some(Said::Nothing(why))
+        }
+    })
+}
+
+fn request(case: &Case) -> Result<Request, String> {
+    let drawn = case
+        .inputs
+        .iter()
+        .enumerate()
+        .map(|(operand, spec)| spec.generate(case.seed, operand))
+        .collect::<Result<Vec<Tensor>, _>>()
+        .map_err(|error| format!("its inputs cannot be drawn: {error}"))?;
+    let (program, inputs) = match &case.reference_program {
+        ReferenceProgram::Widened(program) => {
+            (program.clone(), drawn.iter().map(Tensor::widen).collect())
+        }
+        ReferenceProgram::Native => (case.program.clone(), drawn),
+        ReferenceProgram::Given(_) => return Err("the case brings its reference".to_owned()),
+        ReferenceProgram::Absent(why) => return Err(why.clone()),
+    };
+    let scale = case.tolerances.iter().any(needs_scale);
+    Ok(Request {
+        program,
+        inputs,
+        scale,
+    })
+}
+
+fn needs_scale(tolerance: &Tolerance) -> bool {
+    matches!(tolerance, Tolerance::Accumulate { .. })
+}
+
+fn judge(
+    case: &Case,
+    stored: &[ReferenceTensor],
+    values: Vec<Tensor>,
+    scale: Option<Vec<Tensor>>,
+) -> Said {
+    if values.len() != stored.len() {
+        return Said::Disagrees(format!(
+            "{} results are stored, the oracle has {}",
+            stored.len(),
+            values.len()
+        ));
+    }
+    let scales = scale.map_or_else(
+        || vec![None; values.len()],
+        |scales| scales.into_iter().map(Some).collect::<Vec<_>>(),
+    );
+    let mut worst = 0.0_f64;
+    for (index, ((stored, values), scale)) in stored.iter().zip(values).zip(scales).enumerate() {
+        let tolerance = case.tolerances.get(index).unwrap_or(&Tolerance::Exact);
+        let oracle = ReferenceTensor {
+            element_type: stored.element_type,
+            values,
+            scale: scale.filter(|_| needs_scale(tolerance)),
+        };
+        match agree(stored, &oracle, tolerance) {
+            Ok(ulp) => worst = worst.max(ulp),
+            Err(what) => return Said::Disagrees(format!("result {index}: {what}")),
+        }
+    }
+    Said::Agrees { ulp: worst }
+}
+
+/// The largest distance in ulp of the reference's element type, where that is what the tolerance measures; else 0.
+fn agree(
+    stored: &ReferenceTensor,
+    oracle: &ReferenceTensor,
+    tolerance: &Tolerance,
+) -> Result<f64, String> {
+    same_frame(oracle, stored).map_err(|what| words(&what))?;
+    // The oracle is what is right here; its values are in the reference's own element type.
+    let truth = ReferenceTensor {
+        element_type: oracle.values.element_type(),
+        values: oracle.values.clone(),
+        scale: oracle.scale.clone(),
+    };
+    let within = compare(&stored.values, &truth, &in_f64(tolerance), &EXACT_NUMERICS)
+        .map_err(|mismatch| mismatch.to_string())?;
+    if let Some(first) = &within.first_mismatch {
+        return Err(format!(
+            "{} of {} elements differ, first at {:?}: {} stored, {} by the oracle",
+            within.mismatches, within.elements, first.index, first.got, first.expected
+        ));
+    }
+    Ok(match tolerance {
+        Tolerance::Exact | Tolerance::Ulp(_) => within.max_ulp,
+        _ => 0.0,
+    })
+}
+
+/// `verify`'s words for two computations of a reference, in which the stored one comes second here.
+fn words(what: &str) -> String {
+    what.replace(" stored", " by the oracle")
+        .replace(" now", " stored")
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;
