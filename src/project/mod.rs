@@ -151,9 +151,9 @@ impl Project {
             .unwrap_or_else(|| self.root.join(".tpu-parity/clients/oracle/bin/python"))
     }
 
-    /// Where a person says why a reference and the oracle disagree.
-    pub fn explained(&self) -> PathBuf {
-        self.root.join("oracle/explained.toml")
+    /// What a person has written about references and the oracle.
+    pub fn oracle_cases(&self) -> PathBuf {
+        self.root.join("oracle/cases.toml")
     }
 
     pub fn references(&self) -> PathBuf {

@@ -12,9 +12,9 @@ use crate::target::Target;
 use crate::track::Expectations;
 
 pub use format::{Generator, Output, Provenance, Record, StoredTensor};
-pub use generate::{GenerateError, Generated, Left, Unreferenced, generate};
+pub use generate::{GenerateError, Generated, Left, Unreferenced, generate, generate_by_oracle};
 pub use oracle::{
-    Disagreement, Explained, ExplainedError, OracleCommand, OracleError, OracleReport,
+    Accounts, AccountsError, Disagreement, OracleCommand, OracleError, OracleReport, is_by_oracle,
     verify_with_oracle,
 };
 pub use store::{Lookup, ReferenceError, ReferenceStore};

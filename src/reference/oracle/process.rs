@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use super::OracleCommand;
 use crate::run::Interrupt;
@@ -22,6 +23,11 @@ pub enum OracleError {
     #[error("cannot start {}: {source}; run ci/clients/setup oracle", python.display())]
     Start {
         python: std::path::PathBuf,
+        source: std::io::Error,
+    },
+    #[error("cannot read the oracle's sources in {}: {source}", folder.display())]
+    Sources {
+        folder: std::path::PathBuf,
         source: std::io::Error,
     },
     #[error("the oracle does not start; run ci/clients/setup oracle. Its last words: {0}")]
@@ -243,4 +249,32 @@ fn read(line: &str) -> Answer {
         (Ok(values), Ok(scale)) => Answer::Results { values, scale },
         (Err(why), _) | (_, Err(why)) => nonsense(why),
     }
+}
+
+/// SHA-256 of the oracle's own modules, in hex: names and contents, in the order of their names.
+pub(super) fn sources(command: &OracleCommand) -> Result<String, OracleError> {
+    let folder = command.root.join("oracle");
+    let read = || -> std::io::Result<String> {
+        let mut files: Vec<_> = std::fs::read_dir(&folder)?
+            .map(|entry| entry.map(|entry| entry.path()))
+            .collect::<std::io::Result<_>>()?;
+        files.retain(|file| file.extension().is_some_and(|extension| extension == "py"));
+        files.sort();
+        let mut hash = Sha256::new();
+        for file in files {
+            hash.update(file.file_name().unwrap_or_default().as_encoded_bytes());
+            hash.update([0]);
+            hash.update(std::fs::read(&file)?);
+            hash.update([0]);
+        }
+        Ok(hash
+            .finalize()
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect())
+    };
+    read().map_err(|source| OracleError::Sources {
+        folder: folder.clone(),
+        source,
+    })
 }
