@@ -45,6 +45,7 @@ fn case(name: &str, misdeed: &str) -> Case {
         seed: 1,
         tolerances: vec![Tolerance::Exact],
         distribution: None,
+        tolerance_source: None,
         unloadable: None,
     }
 }

@@ -50,6 +50,7 @@ fn case(program: &str, inputs: Vec<InputSpec>) -> Case {
         inputs,
         seed: 0,
         tolerances: vec![Tolerance::Exact],
+        tolerance_source: None,
         unloadable: None,
         distribution: None,
     }

@@ -127,6 +127,7 @@ mod tests {
             seed: 1,
             tolerances: Vec::new(),
             distribution: None,
+            tolerance_source: None,
             unloadable: None,
         }
     }

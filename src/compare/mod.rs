@@ -8,6 +8,8 @@ mod bound;
 mod figures;
 mod scan;
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::hlo::MxuNumerics;
@@ -42,6 +44,40 @@ pub enum Tolerance {
     Distance(u64),
     /// `|got − ref| ≤ bound`, by parts of a complex element: StableHLO's `check.expect_almost_eq`.
     Absolute(f64),
+}
+
+impl Tolerance {
+    /// Whether its number is somebody's finding, and not the arithmetic's own.
+    pub fn needs_source(&self) -> bool {
+        matches!(self, Self::Ulp(_) | Self::Norm(_))
+    }
+}
+
+impl fmt::Display for Tolerance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exact => f.write_str("exact"),
+            Self::Ulp(ulps) => write!(f, "{ulps} ulp"),
+            Self::Distance(0) => f.write_str("the same value"),
+            Self::Distance(values) => write!(f, "{values} values of the type away"),
+            Self::Absolute(bound) => write!(f, "{bound} absolute"),
+            Self::Norm(factor) => write!(f, "{factor} roundings of the largest value"),
+            Self::Accumulate {
+                terms,
+                accumulator,
+                precision,
+            } => {
+                write!(f, "a sum of {terms} products in {accumulator}")?;
+                match precision {
+                    Some(precision) => {
+                        let precision = format!("{precision:?}").to_lowercase();
+                        write!(f, ", matrix unit at {precision}")
+                    }
+                    None => Ok(()),
+                }
+            }
+        }
+    }
 }
 
 /// StableHLO's `precision_config`: on a TPU, one, three or six bf16 passes for f32 operands.

@@ -99,6 +99,7 @@ fn product() -> Result<(Case, ReferenceTensor), Box<dyn std::error::Error>> {
         }],
         seed: 0,
         tolerances: vec![Tolerance::Exact],
+        tolerance_source: None,
         unloadable: None,
         distribution: None,
     };

@@ -28,6 +28,7 @@ fn case(name: &str) -> Case {
         seed: 7,
         tolerances: vec![Tolerance::Exact],
         distribution: None,
+        tolerance_source: None,
         unloadable: None,
     }
 }

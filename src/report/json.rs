@@ -10,6 +10,7 @@ use super::summary::{self, Group, KnownGroup, Section, Summary};
 use super::{PluginLine, ReportError};
 use crate::case::CaseId;
 use crate::outcome::{Evidence, OutcomeKind, Stage};
+use crate::store::ToleranceRecord;
 use crate::track::impact::IssueStatus;
 use crate::track::{IssueRef, IssueState, Totals, Verdict, VerdictKind};
 
@@ -27,6 +28,8 @@ struct Report<'a> {
     /// What the TPU compiler said; absent where no target has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     compiled: Option<CompiledPart<'a>>,
+    /// Tolerances whose numbers are somebody's findings; the others follow from the arithmetic.
+    tolerances: &'a [ToleranceRecord],
     #[serde(skip_serializing_if = "Option::is_none")]
     recompiles: Option<&'a Recompiles>,
 }
@@ -190,6 +193,7 @@ pub fn render(summary: &Summary<'_>) -> Result<String, ReportError> {
             estimates: ESTIMATE,
             compiled: &summary.compiled,
         }),
+        tolerances: &record.tolerances,
         recompiles: summary.recompiles,
     };
     let mut text = serde_json::to_string_pretty(&report)?;

@@ -78,6 +78,7 @@ fn page(summary: &Summary<'_>, limits: Limits) -> String {
         put!(page, "{}", recompiles.markdown());
     }
     page.issues(summary);
+    page.tolerances(summary);
     page.environment(summary);
     page.text
 }

@@ -7,7 +7,7 @@ use super::escape;
 use super::summary::Summary;
 use super::units::{self, or_dash};
 use crate::case::Case;
-use crate::compare::{Comparison, ReferenceTensor, Tolerance};
+use crate::compare::{Comparison, ReferenceTensor};
 use crate::outcome::{Evidence, Metrics, Outcome, OutcomeKind, known_cost};
 use crate::tensor::Tensor;
 use crate::track::{Verdict, thousands};
@@ -73,7 +73,10 @@ pub fn case(shown: &Shown<'_>) -> String {
                 let (name, values) = (kind(&result.values), values(&result.values));
                 let own = result.element_type;
                 page.line(2, &format!("{index}: {name} for {own}: {values}"));
-                page.line(5, &format!("tolerance: {}", words(tolerance)));
+                page.line(5, &format!("tolerance: {tolerance}"));
+            }
+            if let Some(source) = &case.tolerance_source {
+                page.line(2, &format!("tolerance from: {source}"));
             }
         }
         Err(reason) => page.line(2, reason),
@@ -295,34 +298,11 @@ fn values(tensor: &Tensor) -> String {
     format!("{}{more}", shown.join(", "))
 }
 
-/// As suite files write it.
-fn words(tolerance: &Tolerance) -> String {
-    match tolerance {
-        Tolerance::Exact => "exact".to_owned(),
-        Tolerance::Ulp(ulps) => format!("{ulps} ulp"),
-        Tolerance::Distance(0) => "the same value".to_owned(),
-        Tolerance::Distance(values) => format!("{values} values of the type away"),
-        Tolerance::Absolute(bound) => format!("{bound} absolute"),
-        Tolerance::Norm(factor) => format!("{factor} roundings of the largest value"),
-        Tolerance::Accumulate {
-            terms,
-            accumulator,
-            precision,
-        } => {
-            let precision = precision.map(|p| format!(", matrix unit at {p:?}").to_lowercase());
-            format!(
-                "a sum of {terms} products in {accumulator}{}",
-                precision.unwrap_or_default()
-            )
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::case::{Origin, ReferenceProgram};
-    use crate::compare::Mismatch;
+    use crate::compare::{Mismatch, Tolerance};
     use crate::outcome::{Estimate, NotExecutable};
     use crate::tensor::{Domain, ElementType, InputSpec};
     use crate::track::fixtures::{expect, expectations, ledger, outcome, run};
@@ -344,6 +324,7 @@ mod tests {
             }],
             seed: 9,
             tolerances: vec![Tolerance::Ulp(2.0)],
+            tolerance_source: None,
             unloadable: None,
             distribution: None,
         }

@@ -33,6 +33,8 @@ pub struct Op {
     pub axes: Vec<Axis>,
     pub filter: Option<Located<String>>,
     pub tolerance: Located<toml::Value>,
+    /// Where a tolerance in ulp or norm comes from.
+    pub tolerance_source: Option<Located<String>>,
     pub native: bool,
     pub program: Located<String>,
     pub inputs: Vec<Input>,
@@ -157,6 +159,7 @@ fn read_op(source: &mut Source<'_>, table: &DeTable<'_>, line: usize, suite: &st
     if tolerance.is_none() {
         fields.missing(source, "tolerance");
     }
+    let tolerance_source = fields.string(source, "source");
     let native = match fields.string(source, "reference") {
         None => false,
         Some(reference) => {
@@ -195,6 +198,7 @@ fn read_op(source: &mut Source<'_>, table: &DeTable<'_>, line: usize, suite: &st
         axes,
         filter,
         tolerance: tolerance?,
+        tolerance_source,
         native,
         program: program?,
         inputs,

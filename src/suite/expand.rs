@@ -11,6 +11,7 @@ use super::template::{context, describe, environment, parse_type, plain};
 use super::tolerance::{domain, impossible, tolerances};
 use super::{SuiteError, SuiteErrors};
 use crate::case::{Case, CaseId, Origin, ReferenceProgram};
+use crate::compare::Tolerance;
 use crate::distribution::Distribution;
 use crate::tensor::{ElementType, InputSpec};
 
@@ -212,6 +213,14 @@ impl Expansion<'_> {
                 (tolerance.line, what, remedy.to_owned())
             },
         )?;
+        let tolerance_source = self.op.tolerance_source.as_ref();
+        if tolerance_source.is_none() && tolerances.iter().any(Tolerance::needs_source) {
+            return Err((
+                tolerance.line,
+                "a tolerance in ulp or norm without its source".to_owned(),
+                "write `source = \"…\"`: the paper, specification or derivation that gives the number".to_owned(),
+            ));
+        }
         Ok(Case {
             seed: seed(self.family.seed, &id),
             id,
@@ -220,6 +229,7 @@ impl Expansion<'_> {
             reference_program,
             inputs,
             tolerances,
+            tolerance_source: tolerance_source.map(|source| source.value.clone()),
             distribution,
             unloadable: None,
         })
