@@ -11,7 +11,8 @@ gives -1, its remainder the dividend; shifts past the width give zero or the sig
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -32,12 +33,21 @@ from .element_types import (
 )
 
 
-class Unsupported(Exception):
+class UnsupportedError(Exception):
     """The arithmetic has no such operator; the message says which."""
 
 
 class Arithmetic(ABC):
     """All operands of an elementwise operator have one shape and, but for `convert`, one element type."""
+
+    overrides: Mapping[str, Any] = {}
+    """Handlers of whole operations, by name, in place of the evaluator's."""
+
+    def begin(self) -> None:  # noqa: B027
+        """Before a program."""
+
+    def end(self) -> None:  # noqa: B027
+        """After a program; raises `UnsupportedError` where its result is none."""
 
     @abstractmethod
     def unary(self, name: str, x: Tensor) -> Tensor:
@@ -189,7 +199,7 @@ def _integer_unary(name: str, x: Tensor) -> Array:
         "count_leading_zeros": lambda v: bits - (v & mask).bit_length(),
     }
     if name not in functions:
-        raise Unsupported(f"{name} of {x.type.name}")
+        raise UnsupportedError(f"{name} of {x.type.name}")
     return _integers([functions[name](int(v)) for v in x.array.ravel()], x)
 
 
@@ -239,7 +249,7 @@ def _integer_binary(name: str, x: Tensor, y: Tensor) -> Array:
         ),
     }
     if name not in functions:
-        raise Unsupported(f"{name} of {x.type.name}")
+        raise UnsupportedError(f"{name} of {x.type.name}")
     pairs = zip(x.array.ravel(), y.array.ravel(), strict=True)
     return _integers([functions[name](int(a), int(b)) for a, b in pairs], x)
 
@@ -262,7 +272,7 @@ def _float_unary(name: str, x: Tensor) -> Array:
         return round_to(_EXACT[name](x.array), x.type)
     if name in special.REAL:
         return special.real_unary(name, x.array, x.type)
-    raise Unsupported(f"{name} of {x.type.name}")
+    raise UnsupportedError(f"{name} of {x.type.name}")
 
 
 def _maximum(a: Array, b: Array) -> Array:
@@ -292,7 +302,7 @@ def _float_binary(name: str, x: Tensor, y: Tensor) -> Array:
         return next_after(x, y)
     if name in special.BINARY:
         return special.real_binary(name, x.array, y.array, x.type)
-    raise Unsupported(f"{name} of {x.type.name}")
+    raise UnsupportedError(f"{name} of {x.type.name}")
 
 
 def next_after(x: Tensor, y: Tensor) -> Array:
@@ -322,7 +332,7 @@ def _complex_unary(name: str, x: Tensor) -> Array:
         return simple[name](x.array)
     if name in special.COMPLEX:
         return special.complex_unary(name, x.array, x.type)
-    raise Unsupported(f"{name} of {x.type.name}")
+    raise UnsupportedError(f"{name} of {x.type.name}")
 
 
 def _complex_multiply(a: Array, b: Array) -> Array:
@@ -340,7 +350,7 @@ def _complex_binary(name: str, x: Tensor, y: Tensor) -> Array:
         "divide": np.divide,
     }
     if name not in functions:
-        raise Unsupported(f"{name} of {x.type.name}")
+        raise UnsupportedError(f"{name} of {x.type.name}")
     return round_to(functions[name](x.array, y.array), x.type)
 
 

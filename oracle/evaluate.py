@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .arithmetic import Arithmetic, Unsupported
+from .arithmetic import Arithmetic, UnsupportedError
 from .element_types import Tensor
 from .program import Operation, Program, operations
 
@@ -37,14 +37,17 @@ def handles(*names: str) -> Callable[[Handler], Handler]:
 class Evaluator:
     """Runs one program with one arithmetic."""
 
-    def __init__(self, program: Program, arithmetic: Arithmetic):
+    def __init__(self, program: Program, arithmetic: Arithmetic) -> None:
         self.program = program
         self.arithmetic = arithmetic
         self._scopes: list[dict[Any, Value]] = []
 
     def run(self, inputs: Sequence[Tensor]) -> list[Value]:
         """The results of `main`."""
-        return self.call("main", list(inputs))
+        self.arithmetic.begin()
+        results = self.call("main", list(inputs))
+        self.arithmetic.end()
+        return results
 
     def call(self, name: str, arguments: list[Value]) -> list[Value]:
         outer, self._scopes = self._scopes, []
@@ -66,7 +69,7 @@ class Evaluator:
                     scope[result] = value
         finally:
             self._scopes.pop()
-        raise Unsupported("a block that does not return")
+        raise UnsupportedError("a block that does not return")
 
     def scalars(self, block: Any, arguments: Sequence[Tensor]) -> list[Tensor]:
         """A region of scalars on arrays of one shape; results that depend on no argument are given that shape too."""
@@ -80,7 +83,8 @@ class Evaluator:
         raise KeyError(str(value))
 
     def _evaluate(self, operation: Operation, operands: list[Value]) -> list[Value]:
-        handler = HANDLERS.get(operation.name)
+        handler = self.arithmetic.overrides.get(operation.name) or HANDLERS.get(operation.name)
         if handler is None:
-            raise Unsupported(operation.name)
-        return handler(self, operation, operands)
+            raise UnsupportedError(operation.name)
+        results: list[Value] = handler(self, operation, operands)
+        return results

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import cmp_to_key
 
 import numpy as np
+from jaxlib.mlir.dialects import stablehlo
 
 from .element_types import I32, Array, Tensor, tensor
 from .evaluate import Evaluator, Value, handles
@@ -47,7 +48,7 @@ def _index_vector(indices: Array, position: tuple[int, ...], vector_dim: int) ->
 def gather(evaluator: Evaluator, operation: Operation, operands: list[Value]) -> list[Value]:
     x, indices = operands[:2]
     sizes = [int(v) for v in operands[2].array] if len(operands) == 3 else operation.integers("slice_sizes")
-    numbers = _gather_numbers(operation)
+    numbers = operation.numbers("dimension_numbers", stablehlo.GatherDimensionNumbers)
     result_shape, _ = operation.result_type()
     offset_dims = numbers.offset_dims
     batch_dims = [d for d in range(len(result_shape)) if d not in offset_dims]
@@ -69,23 +70,11 @@ def gather(evaluator: Evaluator, operation: Operation, operands: list[Value]) ->
     return [x.like(out)]
 
 
-def _gather_numbers(operation: Operation):  # type: ignore[no-untyped-def]
-    from jaxlib.mlir.dialects import stablehlo
-
-    return stablehlo.GatherDimensionNumbers(operation.attribute("dimension_numbers"))
-
-
-def _scatter_numbers(operation: Operation):  # type: ignore[no-untyped-def]
-    from jaxlib.mlir.dialects import stablehlo
-
-    return stablehlo.ScatterDimensionNumbers(operation.attribute("scatter_dimension_numbers"))
-
-
 def _scatter_places(
     operation: Operation, operand_shape: tuple[int, ...], indices: Array, update_shape: tuple[int, ...]
 ) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
     """(place in the updates, place in the operand), for updates whose place is inside."""
-    numbers = _scatter_numbers(operation)
+    numbers = operation.numbers("scatter_dimension_numbers", stablehlo.ScatterDimensionNumbers)
     window_dims = list(numbers.update_window_dims)
     scatter_dims = [d for d in range(len(update_shape)) if d not in window_dims]
     left_out = set(numbers.inserted_window_dims) | set(numbers.input_batching_dims)

@@ -6,6 +6,7 @@ What is no contraction is written out in 80-bit arithmetic from the definition, 
 from __future__ import annotations
 
 import numpy as np
+from jaxlib.mlir.dialects import chlo, stablehlo
 
 from .element_types import Array, Complex, Real, Tensor, round_to
 from .evaluate import Evaluator, Value, handles
@@ -14,9 +15,7 @@ from .program import Operation
 
 @handles("stablehlo.dot_general")
 def dot_general(evaluator: Evaluator, operation: Operation, operands: list[Value]) -> list[Value]:
-    from jaxlib.mlir.dialects import stablehlo
-
-    numbers = stablehlo.DotDimensionNumbers(operation.attribute("dot_dimension_numbers"))
+    numbers = operation.numbers("dot_dimension_numbers", stablehlo.DotDimensionNumbers)
     left, right = operands
     shape, element_type = operation.result_type()
     a = _matrices(left, numbers.lhs_batching_dimensions, numbers.lhs_contracting_dimensions, False)
@@ -55,9 +54,7 @@ def ragged_dot(evaluator: Evaluator, operation: Operation, operands: list[Value]
     A position of the ragged dimension belongs to the group that the running sum of the sizes puts it in; rows beyond the
     last group are zero.
     """
-    from jaxlib.mlir.dialects import chlo
-
-    numbers = chlo.RaggedDotDimensionNumbers(operation.attribute("ragged_dot_dimension_numbers"))
+    numbers = operation.numbers("ragged_dot_dimension_numbers", chlo.RaggedDotDimensionNumbers)
     left, right, sizes = operands
     shape, element_type = operation.result_type()
     (ragged,) = numbers.lhs_ragged_dimensions

@@ -17,10 +17,10 @@ from jaxlib.mlir import ir
 from jaxlib.mlir._mlir_libs import _jax_mlir_ext
 from jaxlib.mlir.dialects import chlo, sdy, stablehlo
 
-from .element_types import ElementType, Real, Tensor, complex_of, parse_tensor_type, round_to
+from .element_types import ElementType, Real, Tensor, complex_of, decode, parse_tensor_type, round_to
 
 
-class Unreadable(Exception):
+class UnreadableError(Exception):
     """The bindings refuse the program."""
 
 
@@ -43,11 +43,11 @@ _UNSTABLE_TOP_K = re.compile(r"(chlo\.top_k\([^)]*), is_stable = false\)")
 class Program:
     """A module whose public function is `main`."""
 
-    def __init__(self, text: str):
+    def __init__(self, text: str) -> None:
         try:
             self._module = ir.Module.parse(_UNSTABLE_TOP_K.sub(r"\1)", text), context=_context())
         except ir.MLIRError as error:
-            raise Unreadable(" ".join(str(error).split())) from None
+            raise UnreadableError(" ".join(str(error).split())) from None
         self.functions = {str(op.attributes["sym_name"].value): op for op in self._module.body.operations}
 
     def body(self, name: str) -> ir.Block:
@@ -58,7 +58,7 @@ class Program:
 class Operation:
     """An operation with its attributes by name."""
 
-    def __init__(self, op: Any):
+    def __init__(self, op: Any) -> None:
         self._op = op.operation
 
     @property
@@ -94,6 +94,10 @@ class Operation:
         except TypeError:
             text = str(self._op)
             return constant(text[text.index("dense<") :].partition(" loc(")[0].strip())
+
+    def numbers(self, name: str, kind: Any) -> Any:
+        """Dimension numbers, by their fields; `kind` is their class in the bindings."""
+        return kind(self.attribute(name))
 
     def integer(self, name: str, default: int | None = None) -> int:
         if default is not None and not self.has(name):
@@ -184,8 +188,6 @@ def _float(token: str, element_type: ElementType) -> np.longdouble:
 
 def _hexadecimal(data: bytes, shape: tuple[int, ...], element_type: ElementType) -> Tensor:
     """Large constants: the raw little-endian elements; booleans are packed eight to a byte."""
-    from .element_types import decode
-
     size = int(np.prod(shape, dtype=int))
     if element_type.kind == "bool":
         bits = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little")[:size]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .arithmetic import Unsupported, next_after
+from .arithmetic import UnsupportedError, next_after
 from .element_types import Array, Real, Tensor, round_to, wrap
 from .evaluate import Evaluator, Value, handles
 from .program import Operation
@@ -93,7 +93,7 @@ def rng_bit_generator(evaluator: Evaluator, operation: Operation, operands: list
     state = [int(v) for v in operands[0].array]
     shape, element_type = operation.result_type(1)
     if not element_type.is_integer:
-        raise Unsupported(f"random bits of {element_type.name}")
+        raise UnsupportedError(f"random bits of {element_type.name}")
     generate = _threefry if operation.text("rng_algorithm") == "THREE_FRY" else _philox
     after, words = generate(state, shape, element_type.bits)
     return [

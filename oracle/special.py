@@ -1,7 +1,7 @@
 """Transcendental and special functions of real and complex numbers, from mpmath at 200 bits, rounded once.
 
-mpmath knows neither signed zeros nor every infinity, so that what IEEE 754-2019 (section 9.2) and C's annexes F and G say of those
-stands in a table here, or is taken from the C library.
+mpmath knows neither signed zeros nor every infinity, so that what IEEE 754-2019 (section 9.2) and C's annexes F and G say of
+those stands in a table here, or is taken from the C library.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .arithmetic import Unsupported
+from .arithmetic import UnsupportedError
 from .element_types import Array, ElementType, Tensor, decode, encode
 from .evaluate import Evaluator, Value, handles
 from .program import Operation
@@ -108,7 +108,7 @@ def _to_bits(x: Tensor) -> Array:
 
 def _from_bits(bits: Array, shape: tuple[int, ...], to: ElementType) -> Tensor:
     if to.kind == "bool":
-        raise Unsupported("bitcast_convert to i1")
+        raise UnsupportedError("bitcast_convert to i1")
     of_elements = bits.reshape(-1, to.bits)
     room = np.zeros((len(of_elements), 8 * to.bytes), dtype=np.uint8)
     room[:, : to.bits] = of_elements

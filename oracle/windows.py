@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from jaxlib.mlir.dialects import stablehlo
 
-from .arithmetic import Unsupported
+from .arithmetic import UnsupportedError
 from .element_types import Array, Tensor
 from .evaluate import Evaluator, Value, handles
 from .program import Operation, operations
@@ -153,9 +154,7 @@ def _grouped(left: Array, right: Array, groups: int, axis_left: int, axis_right:
 
 @handles("stablehlo.convolution", "stablehlo.dynamic_conv")
 def convolution(evaluator: Evaluator, operation: Operation, operands: list[Value]) -> list[Value]:
-    from jaxlib.mlir.dialects import stablehlo
-
-    numbers = stablehlo.ConvDimensionNumbers(operation.attribute("dimension_numbers"))
+    numbers = operation.numbers("dimension_numbers", stablehlo.ConvDimensionNumbers)
     left, right = operands[:2]
     spatial = len(numbers.input_spatial_dimensions)
     ones = [1] * spatial
@@ -182,7 +181,7 @@ def convolution(evaluator: Evaluator, operation: Operation, operands: list[Value
     x = pad(x, zero, [0, 0, *(p[0] for p in padding)], [0, 0, *(p[1] for p in padding)], [0, 0, *gaps])
     groups, batch_groups = operation.integer("feature_group_count", 1), operation.integer("batch_group_count", 1)
     if groups > 1 and batch_groups > 1:
-        raise Unsupported("a convolution in groups of both kinds")
+        raise UnsupportedError("a convolution in groups of both kinds")
     pairs = _grouped(x, k, groups, 1, 0) if batch_groups == 1 else _grouped(x, k, batch_groups, 0, 0)
     shape, element_type = operation.result_type()
     strides = operation.integers("window_strides", ones)

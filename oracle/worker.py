@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 
 from . import operators, special
-from .arithmetic import Arithmetic, Extended, Unsupported
+from .arithmetic import Arithmetic, Extended, UnsupportedError
 from .element_types import FORMATS, ElementType, Real, Tensor, complex_of, decode, encode
 from .evaluate import HANDLERS, Evaluator
-from .program import Program, Unreadable
+from .program import Program, UnreadableError
 
 assert operators.control is not None and HANDLERS
 
@@ -86,9 +86,9 @@ def answer(request: dict[str, Any], arithmetic: Arithmetic) -> dict[str, Any]:
         if request.get("scale"):
             scales = Evaluator(program, arithmetic).run([absolute(x) for x in inputs])
             reply["scale"] = [write(real_part(scale)) for scale in scales]
-    except Unreadable as error:
+    except UnreadableError as error:
         return {"none": f"jaxlib {version('jaxlib')} cannot parse it: {error}"}
-    except (Unsupported, NotImplementedError) as error:
+    except (UnsupportedError, NotImplementedError) as error:
         return {"none": f"not implemented: {error}"}
     except Exception as error:  # A fault of this evaluator is an answer, and the next case is evaluated all the same.
         where = traceback.extract_tb(error.__traceback__)[-1]
@@ -112,6 +112,17 @@ def serve(arithmetic: Arithmetic, packages: Sequence[str]) -> None:
         send(answer(json.loads(line), arithmetic))
 
 
+def _extended() -> Arithmetic:
+    return Extended()
+
+
+def _torch() -> Arithmetic:
+    from .torch_arithmetic import TorchArithmetic
+
+    return TorchArithmetic()
+
+
 ARITHMETICS: dict[str, tuple[Callable[[], Arithmetic], tuple[str, ...]]] = {
-    "extended": (Extended, ("jaxlib", "numpy", "mpmath")),
+    "extended": (_extended, ("jaxlib", "numpy", "mpmath")),
+    "torch": (_torch, ("jaxlib", "numpy", "torch")),
 }

@@ -69,7 +69,14 @@ class Functions(unittest.TestCase):
             self.assertEqual(one(name, argument), value, name)
         for name, argument in [("log", -1.0), ("acosh", 0.5), ("sine", INF), ("asin", 1.5), ("sqrt", -1.0), ("digamma", -1.0)]:
             self.assertTrue(math.isnan(one(name, argument)), name)
-        for base, exponent, value in [(1.0, NAN, 1.0), (NAN, 0.0, 1.0), (-0.0, -3.0, -INF), (0.5, INF, 0.0), (-1.0, INF, 1.0), (-INF, 0.5, INF)]:
+        for base, exponent, value in [
+            (1.0, NAN, 1.0),
+            (NAN, 0.0, 1.0),
+            (-0.0, -3.0, -INF),
+            (0.5, INF, 0.0),
+            (-1.0, INF, 1.0),
+            (-INF, 0.5, INF),
+        ]:
             self.assertEqual(one("power", base, exponent), value)
         self.assertTrue(math.isnan(one("power", -8.0, 1 / 3)))
         self.assertEqual(math.copysign(1, one("power", -0.0, 0.5)), 1)

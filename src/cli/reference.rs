@@ -7,10 +7,11 @@ use clap::Subcommand;
 
 use super::{CommandResult, Failure, Verdict, judged, positive_seconds};
 use crate::case::{Case, CaseId};
+use crate::oracle::{Arithmetic, OracleCommand};
 use crate::project::Project;
 use crate::reference::{
-    self, Accounts, Disagreement, Finding, Generated, Generator, Left, Lookup, OracleCommand,
-    OracleReport, ReferenceStore, Unreferenced,
+    self, Accounts, Disagreement, Finding, Generated, Generator, Left, Lookup, OracleReport,
+    ReferenceStore, Unreferenced,
 };
 use crate::report::escape;
 use crate::run::{Interrupt, PlannedTarget, Pool, RunOptions};
@@ -320,8 +321,9 @@ fn with_oracle(selection: &Selection) -> CommandResult {
 
 fn oracle_command(project: &Project, selection: &Selection) -> OracleCommand {
     OracleCommand {
-        python: project.oracle_python(),
+        python: project.oracle_python(Arithmetic::Extended),
         root: project.root().to_owned(),
+        arithmetic: Arithmetic::Extended,
         timeout: Duration::from_secs_f64(selection.timeout),
     }
 }

@@ -264,7 +264,13 @@ fn a_rounded_reference_at_the_smallest_normal_may_have_been_flushed() {
     assert!(agrees(F64, -0.0, -smallest, &Tolerance::Exact, &FLUSH));
     assert!(!agrees(F64, 0.0, -smallest, &Tolerance::Exact, &FLUSH));
     assert!(!agrees(F64, 0.0, smallest, &Tolerance::Exact, &PLAIN));
-    assert!(!agrees(F64, 0.0, smallest.next_up(), &Tolerance::Exact, &FLUSH));
+    assert!(!agrees(
+        F64,
+        0.0,
+        smallest.next_up(),
+        &Tolerance::Exact,
+        &FLUSH
+    ));
 }
 
 #[test]

@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use super::format::{Generator, Output, Provenance, Record, SCHEMA, StoredTensor};
-use super::oracle::{OracleCommand, OracleError, compute_by_oracle};
+use super::oracle::compute_by_oracle;
 use super::store::{ReferenceError, ReferenceStore, inputs, reference_program_hash};
 use crate::case::{Case, CaseId};
 use crate::compare::ReferenceTensor;
+use crate::oracle::{OracleCommand, OracleError};
 use crate::outcome::{Outcome, OutcomeKind};
 use crate::run::{Computed, Interrupt, Pool, RunError, parser_message};
 use crate::suite::{SuiteError, SuiteErrors};

@@ -14,8 +14,7 @@ use crate::track::Expectations;
 pub use format::{Generator, Output, Provenance, Record, StoredTensor};
 pub use generate::{GenerateError, Generated, Left, Unreferenced, generate, generate_by_oracle};
 pub use oracle::{
-    Accounts, AccountsError, Disagreement, OracleCommand, OracleError, OracleReport, is_by_oracle,
-    verify_with_oracle,
+    Accounts, AccountsError, Disagreement, OracleReport, is_by_oracle, verify_with_oracle,
 };
 pub use store::{Lookup, ReferenceError, ReferenceStore};
 pub use verify::{Finding, Verified, verify};

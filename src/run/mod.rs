@@ -23,6 +23,7 @@ pub(crate) mod stderr;
 mod summary;
 mod supervisor;
 pub(crate) mod sys;
+mod torch;
 mod virtual_tpu;
 pub mod worker;
 

@@ -1,41 +1,26 @@
 //! Compares the stored references with a second, independent oracle: the Python package `oracle/`, which evaluates the same
 //! program on the same inputs with arithmetic that shares no code with XLA.
 //!
-//! Here are the comparison and the work on many cases; `process` is one oracle process, `accounts` what a person
+//! Here are the comparison and the work on many cases; `accounts` is what a person
 //! has written about its cases.
 
 mod accounts;
-mod process;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
 
 pub use accounts::{Accounts, AccountsError};
-pub use process::OracleError;
 
-use self::process::{Answer, Process, Request};
 use super::format::Generator;
 use super::store::{Lookup, ReferenceStore};
 use super::verify::{EXACT_NUMERICS, in_f64, same_frame};
 use crate::case::{Case, CaseId, ReferenceProgram};
 use crate::compare::{ReferenceTensor, Tolerance, compare};
+use crate::oracle::{self, Answer, OracleCommand, OracleError, Process, Request};
 use crate::run::Interrupt;
 use crate::tensor::Tensor;
-
-/// How oracle processes are started.
-#[derive(Debug, Clone)]
-pub struct OracleCommand {
-    /// A Python with the packages of `ci/clients/oracle.txt`.
-    pub python: PathBuf,
-    /// The folder that the package `oracle` lies in.
-    pub root: PathBuf,
-    /// For one case.
-    pub timeout: Duration,
-}
 
 /// A reference that the oracle does not confirm.
 #[derive(Debug, Clone, PartialEq)]
@@ -144,7 +129,7 @@ pub(super) fn compute_by_oracle(
     let generator = Generator {
         name: NAME.to_owned(),
         version: packages.join(", "),
-        sha256: process::sources(command)?,
+        sha256: oracle::sources(&command.root, command.arithmetic)?,
     };
     Ok((done, generator))
 }
@@ -241,6 +226,7 @@ fn evaluate(
     Ok(match process.ask(&request, command.timeout, interrupt) {
         Answer::Results { values, scale } => Some(results(case, values, scale)),
         Answer::None(why) => Some(Err(why)),
+        Answer::Failed(what) => Some(Err(format!("the oracle failed: {what}"))),
         Answer::Stopped => None,
         Answer::Lost(why) => {
             *process = Process::start(command)?;

@@ -1,6 +1,7 @@
-//! One oracle process: `python -m oracle` in the project's root, a JSON object a line each way (`oracle/worker.py` has the format).
+//! One process: `python -m oracle` in the project's root, a JSON object a line each way (`oracle/worker.py` has the format).
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
@@ -11,42 +12,52 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::OracleCommand;
+use super::{Arithmetic, OracleCommand};
 use crate::run::Interrupt;
 use crate::tensor::{ElementType, Tensor};
 
 /// Why the oracle cannot be asked at all.
 #[derive(Debug, thiserror::Error)]
 pub enum OracleError {
-    #[error("the oracle is not installed ({} is missing); run ci/clients/setup oracle", python.display())]
-    NotInstalled { python: std::path::PathBuf },
-    #[error("cannot start {}: {source}; run ci/clients/setup oracle", python.display())]
+    #[error("{} is missing; run ci/clients/setup {environment}", python.display())]
+    NotInstalled {
+        python: PathBuf,
+        environment: &'static str,
+    },
+    #[error("cannot start {}: {source}; run ci/clients/setup {environment}", python.display())]
     Start {
-        python: std::path::PathBuf,
+        python: PathBuf,
+        environment: &'static str,
         source: std::io::Error,
     },
     #[error("cannot read the oracle's sources in {}: {source}", folder.display())]
     Sources {
-        folder: std::path::PathBuf,
+        folder: PathBuf,
         source: std::io::Error,
     },
-    #[error("the oracle does not start; run ci/clients/setup oracle. Its last words: {0}")]
-    NotReady(String),
+    #[error("`{} -m oracle` does not start; run ci/clients/setup {environment}. Its last words: {words}", python.display())]
+    NotReady {
+        python: PathBuf,
+        environment: &'static str,
+        words: String,
+    },
 }
 
-pub(super) struct Request {
+pub(crate) struct Request {
     pub program: String,
     pub inputs: Vec<Tensor>,
     pub scale: bool,
 }
 
-pub(super) enum Answer {
+pub(crate) enum Answer {
     Results {
         values: Vec<Tensor>,
         scale: Option<Vec<Tensor>>,
     },
     /// It has no answer, for this reason.
     None(String),
+    /// It failed, and serves on.
+    Failed(String),
     /// The process died, hung or talked nonsense, and is gone.
     Lost(String),
     Stopped,
@@ -98,7 +109,7 @@ const GLANCE: Duration = Duration::from_millis(50);
 const STARTUP: Duration = Duration::from_secs(60);
 
 /// Dropping it kills the process.
-pub(super) struct Process {
+pub(crate) struct Process {
     child: Child,
     requests: Option<ChildStdin>,
     answers: Receiver<String>,
@@ -116,13 +127,15 @@ impl Drop for Process {
 impl Process {
     pub fn start(command: &OracleCommand) -> Result<Self, OracleError> {
         let python = &command.python;
+        let environment = command.arithmetic.environment();
         if !python.exists() {
             return Err(OracleError::NotInstalled {
                 python: python.clone(),
+                environment,
             });
         }
         let mut child = Command::new(python)
-            .args(["-P", "-m", "oracle"])
+            .args(["-P", "-m", "oracle", command.arithmetic.as_str()])
             .current_dir(&command.root)
             .env("PYTHONPATH", &command.root)
             .env("PYTHONDONTWRITEBYTECODE", "1")
@@ -134,6 +147,7 @@ impl Process {
             .spawn()
             .map_err(|source| OracleError::Start {
                 python: python.clone(),
+                environment,
                 source,
             })?;
         let (send, answers) = mpsc::channel();
@@ -175,8 +189,11 @@ impl Process {
                 let words = said
                     .recv_timeout(Duration::from_secs(1))
                     .unwrap_or_default();
-                let last = words.lines().last().unwrap_or("none").to_owned();
-                Err(OracleError::NotReady(last))
+                Err(OracleError::NotReady {
+                    python: python.clone(),
+                    environment,
+                    words: words.lines().last().unwrap_or("none").to_owned(),
+                })
             }
         }
     }
@@ -201,7 +218,7 @@ impl Process {
             .as_mut()
             .is_some_and(|stdin| stdin.write_all(line.as_bytes()).is_ok() && stdin.flush().is_ok());
         if !sent {
-            return Answer::Lost("the oracle process died before it took the case up".to_owned());
+            return Answer::Lost("the Python process died before it took the case up".to_owned());
         }
         let start = Instant::now();
         loop {
@@ -213,14 +230,16 @@ impl Process {
                 Err(RecvTimeoutError::Timeout) if start.elapsed() < timeout => {}
                 Err(RecvTimeoutError::Timeout) => {
                     let limit = timeout.as_secs_f64();
-                    return Answer::Lost(format!("the oracle had no answer after {limit} s"));
+                    return Answer::Lost(format!(
+                        "the Python process had no answer after {limit} s"
+                    ));
                 }
                 Err(RecvTimeoutError::Disconnected) => {
                     let end = self
                         .child
                         .wait()
                         .map_or_else(|e| e.to_string(), |s| s.to_string());
-                    return Answer::Lost(format!("the oracle process died: {end}"));
+                    return Answer::Lost(format!("the Python process died: {end}"));
                 }
             }
         }
@@ -228,7 +247,8 @@ impl Process {
 }
 
 fn read(line: &str) -> Answer {
-    let nonsense = |why: String| Answer::Lost(format!("the oracle's answer cannot be read: {why}"));
+    let nonsense =
+        |why: String| Answer::Lost(format!("the Python process's answer cannot be read: {why}"));
     let answer: WireAnswer = match serde_json::from_str(line) {
         Ok(answer) => answer,
         Err(error) => return nonsense(error.to_string()),
@@ -237,7 +257,7 @@ fn read(line: &str) -> Answer {
         return Answer::None(why);
     }
     if let Some(what) = answer.error {
-        return Answer::None(format!("the oracle failed: {what}"));
+        return Answer::Failed(what);
     }
     let tensors = |wire: Vec<WireTensor>| -> Result<Vec<Tensor>, String> {
         wire.into_iter().map(WireTensor::read).collect()
@@ -251,9 +271,13 @@ fn read(line: &str) -> Answer {
     }
 }
 
-/// SHA-256 of the oracle's own modules, in hex: names and contents, in the order of their names.
-pub(super) fn sources(command: &OracleCommand) -> Result<String, OracleError> {
-    let folder = command.root.join("oracle");
+/// SHA-256 of the arithmetic's name and of the modules of the package `oracle` in `root`, in hex: names and contents, in the
+/// order of their names.
+///
+/// # Errors
+/// When they cannot be read.
+pub fn sources(root: &Path, arithmetic: Arithmetic) -> Result<String, OracleError> {
+    let folder = root.join("oracle");
     let read = || -> std::io::Result<String> {
         let mut files: Vec<_> = std::fs::read_dir(&folder)?
             .map(|entry| entry.map(|entry| entry.path()))
@@ -261,6 +285,8 @@ pub(super) fn sources(command: &OracleCommand) -> Result<String, OracleError> {
         files.retain(|file| file.extension().is_some_and(|extension| extension == "py"));
         files.sort();
         let mut hash = Sha256::new();
+        hash.update(arithmetic.as_str());
+        hash.update([0]);
         for file in files {
             hash.update(file.file_name().unwrap_or_default().as_encoded_bytes());
             hash.update([0]);
