@@ -20,6 +20,7 @@ fn main() {
         return;
     };
     let reference = ReferenceTensor {
+        flushed: None,
         scale: Some(values.clone()),
         values,
         element_type: ElementType::F32,

@@ -52,6 +52,7 @@ fn case(name: &str, misdeed: &str) -> Case {
 
 fn reference(_: &Case) -> Reference {
     Ok(vec![ReferenceTensor {
+        flushed: None,
         values: Tensor::from_f64(ElementType::F64, vec![3], &[1.0, 2.0, 3.0]).unwrap(),
         element_type: ElementType::F32,
         scale: None,

@@ -66,6 +66,7 @@ fn input(shape: &[usize], values: &[f64]) -> InputSpec {
 
 fn reference(shape: &[usize], values: &[f64]) -> Result<Vec<ReferenceTensor>, String> {
     Ok(vec![ReferenceTensor {
+        flushed: None,
         values: Tensor::from_f64(ElementType::F64, shape.to_vec(), values).unwrap(),
         element_type: ElementType::F32,
         scale: None,

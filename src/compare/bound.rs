@@ -1,6 +1,6 @@
 //! The error model: how far a float result may lie from its reference.
 
-use super::{CompareError, Numerics, Precision, Tolerance};
+use super::{CompareError, Numerics, Precision, Tolerance, flushable};
 use crate::tensor::format::Spacing;
 use crate::tensor::{ElementType, FloatFormat};
 
@@ -223,5 +223,5 @@ impl Bound {
 
 /// Whether subnormals of the format may come as zero: those of formats with f32's exponent range or more.
 pub(super) fn flushes(format: &FloatFormat, numerics: &Numerics) -> bool {
-    numerics.flush_subnormals && format.exponent_bits >= 8 && format.has_subnormals()
+    numerics.flush_subnormals && flushable(format).is_some()
 }

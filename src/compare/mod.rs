@@ -6,11 +6,14 @@
 mod agree;
 mod bound;
 mod figures;
+mod flushed;
 mod scan;
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+
+pub use flushed::flushable;
 
 use crate::hlo::MxuNumerics;
 use crate::target::is_tpu;
@@ -126,6 +129,9 @@ pub struct ReferenceTensor {
     pub element_type: ElementType,
     /// The same program on the absolute values of its inputs, f64 (or c128, of which the modulus counts); same shape.
     pub scale: Option<Tensor>,
+    /// The values where subnormal inputs are taken for zeros of their sign, if those are other values: an element that agrees
+    /// with its counterpart here is as right on a target that flushes subnormals. Type and shape are those of `values`.
+    pub flushed: Option<Tensor>,
 }
 
 impl From<Tensor> for ReferenceTensor {
@@ -135,6 +141,7 @@ impl From<Tensor> for ReferenceTensor {
             element_type: values.element_type(),
             values,
             scale: None,
+            flushed: None,
         }
     }
 }
@@ -230,6 +237,8 @@ pub enum CompareError {
         shape: Vec<usize>,
         expected: Vec<usize>,
     },
+    #[error("the values for flushed inputs do not fit the others; generate the reference again")]
+    Flushed,
     #[error("the tolerance is impossible: {0}")]
     Tolerance(String),
 }
@@ -283,6 +292,17 @@ pub fn compare(
             values,
         });
     }
+    let chosen;
+    let reference = match &reference.flushed {
+        Some(flushed) if numerics.flush_subnormals => {
+            if flushed.element_type() != values || flushed.shape() != reference.values.shape() {
+                return Err(CompareError::Flushed);
+            }
+            chosen = flushed::nearer(got, reference, flushed);
+            &chosen
+        }
+        _ => reference,
+    };
     scan::compare(got, reference, tolerance, numerics)
 }
 

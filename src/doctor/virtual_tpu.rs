@@ -104,6 +104,7 @@ fn product() -> Result<(Case, ReferenceTensor), Box<dyn std::error::Error>> {
         distribution: None,
     };
     let reference = ReferenceTensor {
+        flushed: None,
         values: Tensor::from_f64(ElementType::F64, vec![2, 2], &[7.0, 10.0, 15.0, 22.0])?,
         element_type: ElementType::F32,
         scale: None,

@@ -68,6 +68,9 @@ pub struct Output {
     /// The same program on the absolute values of its inputs: the scale of the result's error bound, in f64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scale: Option<StoredTensor>,
+    /// The same program on inputs whose subnormals are zeros, where that gives other values.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flushed: Option<StoredTensor>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

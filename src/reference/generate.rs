@@ -230,6 +230,7 @@ fn record(
                 element_type: tensor.element_type,
                 values: StoredTensor::encode(&tensor.values),
                 scale: tensor.scale.as_ref().map(StoredTensor::encode),
+                flushed: tensor.flushed.as_ref().map(StoredTensor::encode),
             })
             .collect(),
     })

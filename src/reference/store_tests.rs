@@ -54,6 +54,7 @@ fn record(case: &Case) -> Record {
             element_type: ElementType::F32,
             values: StoredTensor::encode(&values),
             scale: None,
+            flushed: None,
         }],
     }
 }

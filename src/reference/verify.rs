@@ -110,6 +110,7 @@ fn agree(case: &Case, stored: &[ReferenceTensor], again: &[ReferenceTensor]) -> 
         let tolerance = case.tolerances.get(index).unwrap_or(&Tolerance::Exact);
         let within = |tolerance: &Tolerance| {
             let reference = ReferenceTensor {
+                flushed: None,
                 values: stored.values.clone(),
                 element_type: stored.values.element_type(),
                 scale: stored.scale.clone(),
@@ -149,18 +150,28 @@ pub(super) fn same_frame(stored: &ReferenceTensor, again: &ReferenceTensor) -> R
             again.element_type, stored.element_type
         ));
     }
+    match (&stored.flushed, &again.flushed) {
+        (None, None) => {}
+        (Some(stored), Some(again)) => same_values(stored, again, "the value for flushed inputs")?,
+        (Some(_), None) => {
+            return Err("values for flushed inputs are stored, none were computed".to_owned());
+        }
+        (None, Some(_)) => {
+            return Err("values for flushed inputs were computed, none are stored".to_owned());
+        }
+    }
     match (&stored.scale, &again.scale) {
         (None, None) => Ok(()),
-        (Some(stored), Some(again)) => same_scale(stored, again),
+        (Some(stored), Some(again)) => same_values(stored, again, "the scale"),
         (Some(_), None) => Err("a scale is stored, none was computed".to_owned()),
         (None, Some(_)) => Err("no scale is stored, one was computed".to_owned()),
     }
 }
 
-fn same_scale(stored: &Tensor, again: &Tensor) -> Result<(), String> {
+fn same_values(stored: &Tensor, again: &Tensor, what: &str) -> Result<(), String> {
     if (stored.element_type(), stored.shape()) != (again.element_type(), again.shape()) {
         return Err(format!(
-            "the scale is {}{:?} now, {}{:?} stored",
+            "{what} is {}{:?} now, {}{:?} stored",
             again.element_type(),
             again.shape(),
             stored.element_type(),
@@ -176,7 +187,7 @@ fn same_scale(stored: &Tensor, again: &Tensor) -> Result<(), String> {
     match stored.iter().zip(&again).position(|(a, b)| !near(*a, *b)) {
         None => Ok(()),
         Some(at) => Err(format!(
-            "the scale differs, first at element {at}: {:?} now, {:?} stored",
+            "{what} differs, first at element {at}: {:?} now, {:?} stored",
             again[at], stored[at]
         )),
     }

@@ -336,6 +336,7 @@ mod tests {
         let text = case(&Shown {
             inputs: Ok(vec![dot.inputs[0].generate(9, 0).unwrap()]),
             reference: Ok(vec![ReferenceTensor {
+                flushed: None,
                 values: Tensor::from_f64(ElementType::F64, vec![], &[3.25]).unwrap(),
                 element_type: ElementType::F32,
                 scale: None,
