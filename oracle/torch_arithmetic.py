@@ -74,6 +74,13 @@ def _half_away(x: torch.Tensor) -> torch.Tensor:
     return torch.where((x - whole).abs() >= 0.5, whole + torch.copysign(torch.ones_like(x), x), whole)
 
 
+def _sign(x: torch.Tensor) -> torch.Tensor:
+    """PyTorch's sign of a NaN is 0, and of -0 is 0; StableHLO's are the NaN and -0."""
+    if x.dtype.is_complex or not x.dtype.is_floating_point:
+        return torch.sgn(x)
+    return torch.where(torch.isnan(x) | (x == 0), x, torch.sgn(x))
+
+
 UNARY: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "abs": torch.abs,
     "acos": torch.acos,
@@ -107,7 +114,7 @@ UNARY: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "round_nearest_afz": _half_away,
     "round_nearest_even": torch.round,
     "rsqrt": torch.rsqrt,
-    "sign": torch.sgn,
+    "sign": _sign,
     "sine": torch.sin,
     "sinh": torch.sinh,
     "sqrt": torch.sqrt,
@@ -137,7 +144,6 @@ BINARY: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "power": torch.pow,
     "remainder": torch.fmod,
     "shift_left": torch.bitwise_left_shift,
-    "shift_right_arithmetic": torch.bitwise_right_shift,
     "subtract": torch.sub,
     "xor": torch.bitwise_xor,
     "zeta": torch.special.zeta,
@@ -174,7 +180,7 @@ class TorchArithmetic(Arithmetic):
         self.asked += 1
         try:
             return of(*operands)
-        except (RuntimeError, NotImplementedError, TypeError) as error:
+        except (RuntimeError, NotImplementedError, TypeError, ValueError) as error:
             message = str(error).splitlines()[0]
             raise UnsupportedError(f"{name} of {operands[0].dtype} in PyTorch: {message}") from None
 
@@ -195,6 +201,9 @@ class TorchArithmetic(Arithmetic):
         if name == "polygamma":
             return self._polygamma(x, y)
         of = BINARY.get(name)
+        if name.startswith("shift_right"):
+            # PyTorch's one shift to the right is the arithmetic one of signed, the logical one of unsigned types.
+            of = torch.bitwise_right_shift if name.endswith("logical") == (x.type.kind == "uint") else None
         if of is None:
             raise UnsupportedError(f"PyTorch has no {name}")
         result = ElementType(f"complex<{x.type.name}>") if name == "complex" else x.type

@@ -2,7 +2,8 @@
 
 Request: `{"program": text, "inputs": [tensor, ...], "scale": bool}`. A tensor is `{"element_type": "bf16", "shape": [2, 3],
 "data": base64}` of its little-endian buffer, one byte an element below 8 bits. Answer: `{"values": [tensor, ...]}` and, if asked,
-`"scale": [tensor, ...]`, the same program on the absolute values of its float inputs; or `{"none": why}` where this oracle has
+`"scale": [tensor, ...]`, the same program on the absolute values of its float inputs; with `"flushed": [tensor, ...]` in the
+request, the same of its results on those inputs; or `{"none": why}` where this oracle has
 no answer; or `{"error": what}` where it failed. The first line, before any request, is `{"ready": versions}`.
 """
 
@@ -86,6 +87,9 @@ def answer(request: dict[str, Any], arithmetic: Arithmetic) -> dict[str, Any]:
         if request.get("scale"):
             scales = Evaluator(program, arithmetic).run([absolute(x) for x in inputs])
             reply["scale"] = [write(real_part(scale)) for scale in scales]
+        if "flushed" in request:
+            flushed = [read(tensor) for tensor in request["flushed"]]
+            reply["flushed"] = [write(value) for value in Evaluator(program, arithmetic).run(flushed)]
     except UnreadableError as error:
         return {"none": f"jaxlib {version('jaxlib')} cannot parse it: {error}"}
     except (UnsupportedError, NotImplementedError) as error:

@@ -58,18 +58,30 @@ fn the_oracle_agrees_with_a_sample_of_the_references() {
 #[test]
 fn without_the_oracle_s_packages_the_remedy_is_named() {
     tpu_parity()
-        .args(["reference", "verify", "--oracle", "stablehlo/add/f32/scalar"])
+        .args([
+            "reference",
+            "verify",
+            "--oracle",
+            "stablehlo/add/f32/scalar",
+        ])
         .env("TPU_PARITY_ORACLE", Path::new("no/python"))
         .assert()
         .code(3)
-        .stderr(contains("no/python is missing; run ci/clients/setup oracle"));
+        .stderr(contains(
+            "no/python is missing; run ci/clients/setup oracle",
+        ));
 }
 
 /// A process that starts and says nothing sensible is named with its last words.
 #[test]
 fn a_python_without_the_packages_is_named_with_its_last_words() {
     tpu_parity()
-        .args(["reference", "verify", "--oracle", "stablehlo/add/f32/scalar"])
+        .args([
+            "reference",
+            "verify",
+            "--oracle",
+            "stablehlo/add/f32/scalar",
+        ])
         .env("TPU_PARITY_ORACLE", "/bin/false")
         .assert()
         .code(3)

@@ -46,13 +46,17 @@ pub enum OracleError {
 pub(crate) struct Request {
     pub program: String,
     pub inputs: Vec<Tensor>,
+    /// Whether the program is to be evaluated on the absolute values of the inputs too.
     pub scale: bool,
+    /// Other inputs to evaluate it on.
+    pub flushed: Option<Vec<Tensor>>,
 }
 
 pub(crate) enum Answer {
     Results {
         values: Vec<Tensor>,
         scale: Option<Vec<Tensor>>,
+        flushed: Option<Vec<Tensor>>,
     },
     /// It has no answer, for this reason.
     None(String),
@@ -76,6 +80,8 @@ struct WireRequest<'r> {
     program: &'r str,
     inputs: Vec<WireTensor>,
     scale: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    flushed: Option<Vec<WireTensor>>,
 }
 
 #[derive(Deserialize)]
@@ -84,6 +90,7 @@ struct WireAnswer {
     ready: Option<std::collections::BTreeMap<String, String>>,
     values: Option<Vec<WireTensor>>,
     scale: Option<Vec<WireTensor>>,
+    flushed: Option<Vec<WireTensor>>,
     none: Option<String>,
     error: Option<String>,
 }
@@ -203,12 +210,14 @@ impl Process {
     }
 
     pub fn ask(&mut self, request: &Request, timeout: Duration, interrupt: &Interrupt) -> Answer {
-        let wire = WireRequest {
+        let wire = |tensors: &[Tensor]| tensors.iter().map(WireTensor::new).collect();
+        let request = WireRequest {
             program: &request.program,
-            inputs: request.inputs.iter().map(WireTensor::new).collect(),
+            inputs: wire(&request.inputs),
             scale: request.scale,
+            flushed: request.flushed.as_deref().map(wire),
         };
-        let mut line = match serde_json::to_string(&wire) {
+        let mut line = match serde_json::to_string(&request) {
             Ok(line) => line,
             Err(error) => return Answer::None(error.to_string()),
         };
@@ -265,10 +274,14 @@ fn read(line: &str) -> Answer {
     let Some(values) = answer.values else {
         return nonsense("it has no values".to_owned());
     };
-    match (tensors(values), answer.scale.map(tensors).transpose()) {
-        (Ok(values), Ok(scale)) => Answer::Results { values, scale },
-        (Err(why), _) | (_, Err(why)) => nonsense(why),
-    }
+    let read = || -> Result<Answer, String> {
+        Ok(Answer::Results {
+            values: tensors(values)?,
+            scale: answer.scale.map(tensors).transpose()?,
+            flushed: answer.flushed.map(tensors).transpose()?,
+        })
+    };
+    read().unwrap_or_else(nonsense)
 }
 
 /// SHA-256 of the arithmetic's name and of the modules of the package `oracle` in `root`, in hex: names and contents, in the

@@ -19,7 +19,7 @@ use super::verify::{EXACT_NUMERICS, in_f64, same_frame};
 use crate::case::{Case, CaseId, ReferenceProgram};
 use crate::compare::{ReferenceTensor, Tolerance, compare};
 use crate::oracle::{self, Answer, OracleCommand, OracleError, Process, Request};
-use crate::run::Interrupt;
+use crate::run::{Interrupt, differs, without_subnormals};
 use crate::tensor::Tensor;
 
 /// A reference that the oracle does not confirm.
@@ -224,7 +224,11 @@ fn evaluate(
         Err(why) => return Ok(Some(Err(why))),
     };
     Ok(match process.ask(&request, command.timeout, interrupt) {
-        Answer::Results { values, scale } => Some(results(case, values, scale)),
+        Answer::Results {
+            values,
+            scale,
+            flushed,
+        } => Some(results(case, values, scale, flushed)),
         Answer::None(why) => Some(Err(why)),
         Answer::Failed(what) => Some(Err(format!("the oracle failed: {what}"))),
         Answer::Stopped => None,
@@ -243,19 +247,24 @@ fn request(case: &Case) -> Result<Request, String> {
         .map(|(operand, spec)| spec.generate(case.seed, operand))
         .collect::<Result<Vec<Tensor>, _>>()
         .map_err(|error| format!("its inputs cannot be drawn: {error}"))?;
-    let (program, inputs) = match &case.reference_program {
-        ReferenceProgram::Widened(program) => {
-            (program.clone(), drawn.iter().map(Tensor::widen).collect())
+    let widens = matches!(case.reference_program, ReferenceProgram::Widened(_));
+    let in_type = |inputs: Vec<Tensor>| -> Vec<Tensor> {
+        match widens {
+            true => inputs.iter().map(Tensor::widen).collect(),
+            false => inputs,
         }
-        ReferenceProgram::Native => (case.program.clone(), drawn),
+    };
+    let program = match &case.reference_program {
+        ReferenceProgram::Widened(program) => program.clone(),
+        ReferenceProgram::Native => case.program.clone(),
         ReferenceProgram::Given(_) => return Err("the case brings its reference".to_owned()),
         ReferenceProgram::Absent(why) => return Err(why.clone()),
     };
-    let scale = case.tolerances.iter().any(needs_scale);
     Ok(Request {
         program,
-        inputs,
-        scale,
+        scale: case.tolerances.iter().any(needs_scale),
+        flushed: without_subnormals(&drawn)?.map(in_type),
+        inputs: in_type(drawn),
     })
 }
 
@@ -264,7 +273,12 @@ fn needs_scale(tolerance: &Tolerance) -> bool {
 }
 
 /// The oracle's answer as a reference, if it is of the types and shapes that the case asks for.
-fn results(case: &Case, values: Vec<Tensor>, scale: Option<Vec<Tensor>>) -> Evaluated {
+fn results(
+    case: &Case,
+    values: Vec<Tensor>,
+    scale: Option<Vec<Tensor>>,
+    flushed: Option<Vec<Tensor>>,
+) -> Evaluated {
     let own = case.results()?;
     if own.len() != values.len() {
         return Err(format!(
@@ -274,13 +288,19 @@ fn results(case: &Case, values: Vec<Tensor>, scale: Option<Vec<Tensor>>) -> Eval
         ));
     }
     let widens = matches!(case.reference_program, ReferenceProgram::Widened(_));
-    let scales = scale.map_or_else(
-        || vec![None; values.len()],
-        |scales| scales.into_iter().map(Some).collect::<Vec<_>>(),
-    );
+    let each = |tensors: Option<Vec<Tensor>>| -> Vec<Option<Tensor>> {
+        let mut each: Vec<_> = tensors.unwrap_or_default().into_iter().map(Some).collect();
+        each.resize(values.len(), None);
+        each
+    };
+    let (scales, flushed) = (each(scale), each(flushed));
     let mut reference = Vec::with_capacity(values.len());
-    for (index, ((values, scale), (element_type, shape))) in
-        values.into_iter().zip(scales).zip(own).enumerate()
+    for (index, (((values, scale), flushed), (element_type, shape))) in values
+        .into_iter()
+        .zip(scales)
+        .zip(flushed)
+        .zip(own)
+        .enumerate()
     {
         let wanted = if widens {
             element_type.widened()
@@ -296,6 +316,7 @@ fn results(case: &Case, values: Vec<Tensor>, scale: Option<Vec<Tensor>>) -> Eval
         }
         let tolerance = case.tolerances.get(index).unwrap_or(&Tolerance::Exact);
         reference.push(ReferenceTensor {
+            flushed: flushed.filter(|flushed| differs(flushed, &values)),
             values,
             element_type,
             scale: scale.filter(|_| needs_scale(tolerance)),
@@ -335,6 +356,7 @@ fn agree(
         element_type: oracle.values.element_type(),
         values: oracle.values.clone(),
         scale: oracle.scale.clone(),
+        flushed: None,
     };
     let tolerance_in_f64 = between(stored, tolerance);
     let within = compare(&stored.values, &truth, &tolerance_in_f64, &EXACT_NUMERICS)
