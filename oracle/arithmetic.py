@@ -310,7 +310,7 @@ def next_after(x: Tensor, y: Tensor) -> Array:
     size = x.type.bytes
     sign = 1 << (x.type.bits - 1)
     codes = np.frombuffer(encode(x), dtype=f"<u{size}").astype(object).ravel()
-    stepped = []
+    stepped: list[int | None] = []
     for code, a, b in zip(codes.tolist(), x.array.ravel(), y.array.ravel(), strict=True):
         if np.isnan(a) or np.isnan(b) or a == b:
             stepped.append(None)

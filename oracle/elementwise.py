@@ -122,13 +122,15 @@ def broadcast_binary(evaluator: Evaluator, operation: Operation, operands: list[
 @handles("stablehlo.compare")
 def compare_(evaluator: Evaluator, operation: Operation, operands: list[Value]) -> list[Value]:
     total = operation.text("compare_type", "NOTYPE") == "TOTALORDER"
-    return [compare(operation.text("comparison_direction"), *aligned(*operands), total_order=total)]
+    x, y = aligned(*operands)
+    return [compare(operation.text("comparison_direction"), x, y, total_order=total)]
 
 
 @handles("chlo.broadcast_compare")
 def broadcast_compare(evaluator: Evaluator, operation: Operation, operands: list[Value]) -> list[Value]:
     total = operation.text("compare_type", "NOTYPE") == "TOTALORDER"
-    return [compare(operation.text("comparison_direction"), *broadcast(operation, operands), total_order=total)]
+    x, y = broadcast(operation, operands)
+    return [compare(operation.text("comparison_direction"), x, y, total_order=total)]
 
 
 def _select(predicate: Tensor, on_true: Tensor, on_false: Tensor) -> Tensor:

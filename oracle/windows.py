@@ -175,7 +175,7 @@ def convolution(evaluator: Evaluator, operation: Operation, operands: list[Value
         ],
     )
     reversal = operation.integers("window_reversal", [0] * spatial)
-    k = np.flip(k, [2 + d for d in range(spatial) if reversal[d]])
+    k = np.flip(k, tuple(2 + d for d in range(spatial) if reversal[d]))
     gaps = [d - 1 for d in operation.integers("lhs_dilation", ones)]
     zero = np.zeros((), dtype=x.dtype)
     x = pad(x, zero, [0, 0, *(p[0] for p in padding)], [0, 0, *(p[1] for p in padding)], [0, 0, *gaps])

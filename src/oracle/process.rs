@@ -112,8 +112,8 @@ impl WireTensor {
 
 /// How often a waiting lane looks whether it is to stop.
 const GLANCE: Duration = Duration::from_millis(50);
-/// For the imports of the packages.
-const STARTUP: Duration = Duration::from_secs(60);
+/// For the imports of the packages: PyTorch takes a minute on a machine that has other work.
+const STARTUP: Duration = Duration::from_secs(300);
 
 /// Dropping it kills the process.
 pub(crate) struct Process {
