@@ -20,6 +20,7 @@ fn main() {
         return;
     };
     let reference = ReferenceTensor {
+        yardstick: None,
         flushed: None,
         scale: Some(values.clone()),
         values,

@@ -8,6 +8,7 @@ fn reference(values: &[f64], scale: Option<&[f64]>) -> ReferenceTensor {
         |values: &[f64]| Tensor::from_f64(ElementType::F64, vec![values.len()], values).unwrap();
     ReferenceTensor {
         flushed: None,
+        yardstick: None,
         values: f64s(values),
         element_type: ElementType::BF16,
         scale: scale.map(f64s),
