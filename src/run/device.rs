@@ -13,12 +13,14 @@ use super::parse_error::parser_message;
 use super::protocol::{Hello, Outputs};
 use super::spmd;
 use super::terms::{self, Terms};
+use super::torch::Torch;
 use super::virtual_tpu::VirtualTpu;
 use crate::case::{Case, CaseId};
 use crate::compare::{
     CompareError, Comparison, Known, Numerics, ReferenceTensor, compare, explain,
 };
 use crate::line::one_line;
+use crate::oracle::OracleError;
 use crate::outcome::{Evidence, Metrics, Outcome, OutcomeKind, Stage};
 use crate::pjrt::{
     Client, CompileOptions, Device as PjrtDevice, Error, ErrorCode, ExecuteOptions,
@@ -54,6 +56,7 @@ enum Kind {
         memory_limit: Option<i64>,
     },
     Virtual(Box<VirtualTpu>),
+    Torch(Torch),
 }
 
 /// Why a target cannot be opened, for the user.
@@ -63,6 +66,8 @@ pub(super) enum OpenError {
     Plugin(#[from] Error),
     #[error(transparent)]
     Compiler(#[from] virtual_tpu::Error),
+    #[error(transparent)]
+    Torch(#[from] OracleError),
     #[error("the target {0} needs a plug-in to execute on, and none is given")]
     NoExecutor(Target),
 }
@@ -113,6 +118,10 @@ impl Stop {
 impl Device {
     /// Loads the plug-in and opens the target.
     pub(super) fn open(hello: &Hello) -> Result<(Self, PluginRecord), OpenError> {
+        if hello.target == Target::Torch {
+            let (torch, record) = Torch::open(hello)?;
+            return Ok((Self::new(hello, Kind::Torch(torch), &record), record));
+        }
         let plugin = Plugin::load(&hello.plugin)?;
         let mut record = PluginRecord {
             target: hello.target.clone(),
@@ -147,7 +156,7 @@ impl Device {
                 let device = VirtualTpu::open(&plugin, *generation, slice, executor, &mut record)?;
                 Kind::Virtual(Box::new(device))
             }
-            Target::Cpu | Target::Tpu | Target::Plugin(_) => {
+            Target::Cpu | Target::Tpu | Target::Torch | Target::Plugin(_) => {
                 let client = plugin.create_client(&client_options(hello))?;
                 record.platform = client.platform_name()?;
                 record.platform_version = client.platform_version()?;
@@ -171,18 +180,19 @@ impl Device {
         };
         // Some plug-ins put their whole build log into the version.
         record.platform_version = one_line(&record.platform_version);
-        Ok((
-            Self {
-                target: hello.target.clone(),
-                kind,
-                // A plug-in that names none has one all the same.
-                devices: record.devices.values().sum::<usize>().max(1),
-                hello: hello.clone(),
-                last: RefCell::default(),
-                larger: RefCell::default(),
-            },
-            record,
-        ))
+        Ok((Self::new(hello, kind, &record), record))
+    }
+
+    fn new(hello: &Hello, kind: Kind, record: &PluginRecord) -> Self {
+        Self {
+            target: hello.target.clone(),
+            kind,
+            // A plug-in that names none has one all the same.
+            devices: record.devices.values().sum::<usize>().max(1),
+            hello: hello.clone(),
+            last: RefCell::default(),
+            larger: RefCell::default(),
+        }
     }
 
     /// Never fails: whatever happens, short of the process's death, is an outcome.
@@ -249,6 +259,9 @@ impl Device {
             Kind::Virtual(device) => device
                 .run(case, metrics, on_stage)
                 .map(|results| Some((results, &device.numerics))),
+            Kind::Torch(torch) => torch
+                .run(case, on_stage)
+                .map(|results| Some((results, &Torch::NUMERICS))),
         }
     }
 
@@ -290,7 +303,7 @@ impl Device {
     ) -> Result<Terms, Box<Outcome>> {
         let found = match &self.kind {
             Kind::Runs { client, device, .. } => terms::terms(client, device, case, on_stage),
-            Kind::Compiles { .. } | Kind::Virtual(_) => Err(Stop::new(
+            Kind::Compiles { .. } | Kind::Virtual(_) | Kind::Torch(_) => Err(Stop::new(
                 OutcomeKind::Unsupported,
                 Stage::Load,
                 "terms are computed on a CPU",
@@ -330,10 +343,10 @@ impl Device {
     /// The reference of a case; an error says why there can be none.
     pub(super) fn reference(&self, case: &Case, on_stage: &mut dyn FnMut(Stage)) -> Computed {
         let computed = match &self.kind {
-            Kind::Compiles { .. } | Kind::Virtual(_) => Err(Stop::new(
+            Kind::Compiles { .. } | Kind::Virtual(_) | Kind::Torch(_) => Err(Stop::new(
                 OutcomeKind::Unsupported,
                 Stage::Load,
-                "references are computed on a CPU",
+                "references are computed on XLA CPU",
             )),
             Kind::Runs { client, device, .. } => {
                 super::compute::reference(client, device, case, on_stage)

@@ -24,9 +24,11 @@ mod summary;
 mod supervisor;
 pub(crate) mod sys;
 mod terms;
+mod torch;
 mod virtual_tpu;
 pub mod worker;
 
+pub(crate) use compute::{differs, without_subnormals};
 pub use error::RunError;
 pub use interrupt::Interrupt;
 pub use parse_error::parser_message;
