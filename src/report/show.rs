@@ -67,6 +67,9 @@ pub fn case(shown: &Shown<'_>) -> String {
     }
     let provenance = shown.provenance.as_deref().unwrap_or_default();
     page.line(0, &format!("\nreference{provenance}"));
+    if let Some(constraint) = case.breaks() {
+        page.line(2, &format!("to be refused: it breaks {constraint}"));
+    }
     match &shown.reference {
         Ok(reference) => {
             for (index, (result, tolerance)) in reference.iter().zip(&case.tolerances).enumerate() {
@@ -166,6 +169,9 @@ impl Page {
         }
         for (index, comparison) in metrics.comparisons.iter().enumerate() {
             self.comparison(index, comparison);
+        }
+        if let Some(refusal) = &metrics.refusal {
+            self.line(2, &format!("refused: {refusal}"));
         }
         if metrics.self_reference && outcome.outcome == OutcomeKind::Pass {
             self.line(

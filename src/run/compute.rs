@@ -22,7 +22,7 @@ pub(super) fn reference(
             (program.as_str(), drawn.iter().map(Tensor::widen).collect())
         }
         ReferenceProgram::Native => (case.program.as_str(), drawn),
-        ReferenceProgram::Given(_) | ReferenceProgram::Absent(_) => {
+        ReferenceProgram::Given(_) | ReferenceProgram::Absent(_) | ReferenceProgram::Refused(_) => {
             return Err(odd("no reference of this case can be computed".to_owned()));
         }
     };

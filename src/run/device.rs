@@ -10,6 +10,7 @@ use std::time::Instant;
 use super::measure::{fits, measure, note_topology};
 use super::parse_error::parser_message;
 use super::protocol::Hello;
+use super::refusal;
 use super::spmd;
 use super::virtual_tpu::VirtualTpu;
 use crate::case::Case;
@@ -66,7 +67,7 @@ pub(super) struct Stop {
     pub(super) kind: OutcomeKind,
     pub(super) stage: Stage,
     pub(super) message: String,
-    code: Option<String>,
+    pub(super) code: Option<String>,
 }
 
 impl Stop {
@@ -97,7 +98,7 @@ impl Stop {
     /// Of a program that does not even parse, the message says where it was declared: the mistake may lie there.
     pub(super) fn compile(case: &Case, error: &Error) -> Self {
         let mut stop = Self::plugin(Stage::Compile, error);
-        if parser_message(&stop.message).is_some() {
+        if case.breaks().is_none() && parser_message(&stop.message).is_some() {
             stop.message = format!("{}: {}", case.origin, stop.message);
         }
         stop
@@ -204,6 +205,10 @@ impl Device {
             let stop = Stop::new(OutcomeKind::Error, Stage::Load, reason);
             return self.outcome(case, Err(stop), metrics);
         }
+        if let Some(constraint) = case.breaks() {
+            let ended = refusal::judge(constraint, self.compile(case, on_stage), &mut metrics);
+            return self.outcome(case, ended, metrics);
+        }
         let results = match &self.kind {
             Kind::Compiles {
                 plugin,
@@ -231,6 +236,22 @@ impl Device {
             Ok(Stage::Compare)
         });
         self.outcome(case, ended, metrics)
+    }
+
+    /// Compiles and no more: for a program that is to be refused.
+    fn compile(&self, case: &Case, on_stage: &mut dyn FnMut(Stage)) -> Result<(), Stop> {
+        let mut unused = Metrics::default();
+        match &self.kind {
+            Kind::Compiles {
+                plugin, topology, ..
+            } => aot_compile(plugin, topology, case, &mut unused, on_stage),
+            Kind::Runs { client, .. } => {
+                on_stage(Stage::Compile);
+                let options = spmd::compile_options(case);
+                compile_and_load(client, case, &case.program, &options).map(drop)
+            }
+            Kind::Virtual(device) => device.compile(case, on_stage),
+        }
     }
 
     /// Where a target without a slice stands for the generation, the smallest slice that is large enough: it needs no
