@@ -73,7 +73,10 @@ fn statement(rest: &str) -> &str {
             '(' | '[' | '{' => depth += 1,
             ')' | ']' | '}' if depth == 0 => return &rest[..index],
             ')' | ']' | '}' => depth -= 1,
-            '\n' if depth == 0 => return &rest[..index],
+            // The signature may stand on a line of its own.
+            '\n' if depth == 0 && !rest[index..].trim_start().starts_with(':') => {
+                return &rest[..index];
+            }
             _ => {}
         }
     }
@@ -182,6 +185,12 @@ mod tests {
     fn a_loop_has_the_types_before_its_regions() {
         let program = "%0:2 = stablehlo.while(%i = %zero, %s = %x) : tensor<i32>, tensor<4xbf16>\n  cond {\n";
         assert_eq!(at(program, "stablehlo.while", Place::AnyOperand), ["i32", "bf16"]);
+    }
+
+    #[test]
+    fn a_signature_may_stand_on_the_next_line() {
+        let program = "%0 = \"stablehlo.sort\"(%x) {a = 1 : i64}\n    : (tensor<4xf16>) -> tensor<4xf16>\n  return";
+        assert_eq!(at(program, "stablehlo.sort", Place::Operand(0)), ["f16"]);
     }
 
     #[test]
