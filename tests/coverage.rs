@@ -39,7 +39,10 @@ fn the_page_is_that_of_the_suites() {
     let now = outline(&render(&coverage, &Outcomes::default()));
     let page = std::fs::read_to_string(root().join("docs/coverage.md")).unwrap();
     let then = outline(&page);
-    let differs = now.lines().zip(then.lines()).find(|(now, then)| now != then);
+    let differs = now
+        .lines()
+        .zip(then.lines())
+        .find(|(now, then)| now != then);
     assert!(
         now == then,
         "docs/coverage.md is out of date, first at {differs:?}; {REMEDY}"

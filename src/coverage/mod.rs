@@ -60,11 +60,17 @@ pub enum Cell<'a> {
 /// Where the list and the suites part ways.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum Problem {
-    #[error("{operator} on {kinds} has no case: add one, or an [[uncovered]] entry with the reason")]
+    #[error(
+        "{operator} on {kinds} has no case: add one, or an [[uncovered]] entry with the reason"
+    )]
     NoCase { operator: String, kinds: String },
-    #[error("{case}: '{subject}' is no operator of the list: add it there, or a [[beyond]] entry with the reason")]
+    #[error(
+        "{case}: '{subject}' is no operator of the list: add it there, or a [[beyond]] entry with the reason"
+    )]
     NoOperator { case: CaseId, subject: String },
-    #[error("{case}: {operator} does not take {kind}: the constraints do not allow it; add a [[beyond]] entry with the reason")]
+    #[error(
+        "{case}: {operator} does not take {kind}: the constraints do not allow it; add a [[beyond]] entry with the reason"
+    )]
     NotAllowed {
         case: CaseId,
         operator: String,
@@ -111,7 +117,10 @@ impl<'a> Coverage<'a> {
                             operator: operator.name.clone(),
                         });
                     }
-                    by_operator.entry(&operator.name).or_default().push((case, uses));
+                    by_operator
+                        .entry(&operator.name)
+                        .or_default()
+                        .push((case, uses));
                 }
                 None => match specification.beyond(named, None) {
                     Some(index) => idle_beyond[index] = false,
@@ -199,12 +208,20 @@ impl<'a> Coverage<'a> {
             (
                 "uncovered",
                 idle_uncovered,
-                specification.uncovered.iter().map(|e| e.operators.join(", ")).collect::<Vec<_>>(),
+                specification
+                    .uncovered
+                    .iter()
+                    .map(|e| e.operators.join(", "))
+                    .collect::<Vec<_>>(),
             ),
             (
                 "beyond",
                 idle_beyond,
-                specification.beyond.iter().map(|e| e.operators.join(", ")).collect(),
+                specification
+                    .beyond
+                    .iter()
+                    .map(|e| e.operators.join(", "))
+                    .collect(),
             ),
         ] {
             for (index, (idle, what)) in idle.into_iter().zip(what).enumerate() {

@@ -122,9 +122,10 @@ impl Outcomes {
                     not_passed.extend(entry.case.clone());
                 }
             }
-            let counts = target.subjects.into_iter().map(|subject| {
-                ((subject.suite, subject.subject), subject.totals.cases)
-            });
+            let counts = target
+                .subjects
+                .into_iter()
+                .map(|subject| ((subject.suite, subject.subject), subject.totals.cases));
             TargetOutcomes {
                 target: target.target,
                 evidence: target.evidence,
@@ -143,8 +144,7 @@ impl TargetOutcomes {
     /// Whether the case passed; none where the subject's cases, `now` in number, are not those of the report.
     pub fn passed(&self, case: &CaseId, now: usize) -> Option<bool> {
         let subject = (case.suite().to_owned(), case.subject().to_owned());
-        (self.counts.get(&subject) == Some(&now))
-            .then(|| !self.not_passed.contains(case.as_str()))
+        (self.counts.get(&subject) == Some(&now)).then(|| !self.not_passed.contains(case.as_str()))
     }
 }
 

@@ -12,11 +12,18 @@ pub fn render(coverage: &Coverage<'_>, outcomes: &Outcomes) -> String {
     for target in &outcomes.targets {
         let passed = |case: &CaseId, now: usize| target.passed(case, now);
         let title = format!("`{}` (evidence: {})", target.target, target.evidence);
-        let _ = writeln!(page, "\n## {title}\n\nOutcomes of run `{}`.\n", outcomes.run);
+        let _ = writeln!(
+            page,
+            "\n## {title}\n\nOutcomes of run `{}`.\n",
+            outcomes.run
+        );
         table(coverage, &passed, &mut page);
     }
     if outcomes.targets.is_empty() {
-        let _ = writeln!(page, "\n## Cases\n\nThere is no report yet, and so no outcome.\n");
+        let _ = writeln!(
+            page,
+            "\n## Cases\n\nThere is no report yet, and so no outcome.\n"
+        );
         table(coverage, &|_, _| None, &mut page);
     }
     rest(coverage, &mut page);
@@ -38,7 +45,8 @@ pub fn outline(page: &str) -> String {
                 continue;
             }
         }
-        if skipping || line.starts_with("Outcomes of run") || line.starts_with("There is no report") {
+        if skipping || line.starts_with("Outcomes of run") || line.starts_with("There is no report")
+        {
             continue;
         }
         // Marks of outcomes stand for cases.
@@ -127,15 +135,10 @@ fn label(row: &Row<'_>) -> String {
     }
 }
 
-fn mark(
-    cases: &[&CaseId],
-    row: &Row<'_>,
-    passed: &dyn Fn(&CaseId, usize) -> Option<bool>,
-) -> char {
+fn mark(cases: &[&CaseId], row: &Row<'_>, passed: &dyn Fn(&CaseId, usize) -> Option<bool>) -> char {
     let now = |case: &CaseId| {
-        let of_subject = |other: &&&CaseId| {
-            other.suite() == case.suite() && other.subject() == case.subject()
-        };
+        let of_subject =
+            |other: &&&CaseId| other.suite() == case.suite() && other.subject() == case.subject();
         row.cases.iter().filter(of_subject).count()
     };
     let outcomes: Option<Vec<bool>> = cases.iter().map(|case| passed(case, now(case))).collect();
@@ -174,7 +177,13 @@ fn rest(coverage: &Coverage<'_>, page: &mut String) {
     }
     page.push_str("\n## Corners\n\n| corner | source | cases |\n|---|---|--:|\n");
     for (corner, cases) in &coverage.corners {
-        let _ = writeln!(page, "| {} | `{}` | {} |", corner.what, corner.source, cases.len());
+        let _ = writeln!(
+            page,
+            "| {} | `{}` | {} |",
+            corner.what,
+            corner.source,
+            cases.len()
+        );
     }
     page.push_str("\n## Programs that must be refused\n\n| operator | programs |\n|---|--:|\n");
     for (operator, count) in &coverage.refused {

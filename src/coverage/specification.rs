@@ -19,7 +19,9 @@ pub enum Kind {
 
 impl Kind {
     pub fn all() -> impl Iterator<Item = Kind> {
-        ElementType::all().map(Self::Element).chain([Self::Quantized])
+        ElementType::all()
+            .map(Self::Element)
+            .chain([Self::Quantized])
     }
 }
 
@@ -245,7 +247,8 @@ impl Specification {
         let label = value.map(|value| operator.label(value));
         self.uncovered.iter().position(|entry| {
             entry.matchers.iter().any(|glob| {
-                glob.is_match(&operator.name) || label.as_ref().is_some_and(|label| glob.is_match(label))
+                glob.is_match(&operator.name)
+                    || label.as_ref().is_some_and(|label| glob.is_match(label))
             }) && kind.is_none_or(|kind| entry.kinds.contains(&kind))
         })
     }

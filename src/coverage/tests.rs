@@ -104,11 +104,15 @@ fn a_case_of_an_operator_or_a_type_outside_the_list_is_a_problem_unless_an_entry
     let found = problems(LIST, cases.clone());
     assert_eq!(found.len(), 2, "{found:?}");
     assert!(
-        found.iter().any(|problem| problem.starts_with("s/add/f64/v: add does not take f64")),
+        found
+            .iter()
+            .any(|problem| problem.starts_with("s/add/f64/v: add does not take f64")),
         "{found:?}"
     );
     assert!(
-        found.iter().any(|problem| problem.starts_with("s/matmul/f32: 'matmul' is no operator")),
+        found
+            .iter()
+            .any(|problem| problem.starts_with("s/matmul/f32: 'matmul' is no operator")),
         "{found:?}"
     );
     let with_reasons = format!(
@@ -136,13 +140,19 @@ fn a_corner_without_a_case_is_a_problem() {
     );
     let found = problems(&list, complete());
     assert_eq!(found.len(), 1, "{found:?}");
-    assert!(found[0].contains("'nothing'") && found[0].contains("s/add/*/empty"), "{found:?}");
+    assert!(
+        found[0].contains("'nothing'") && found[0].contains("s/add/*/empty"),
+        "{found:?}"
+    );
 }
 
 #[test]
 fn a_program_that_does_not_use_its_operator_is_a_problem() {
     let mut cases = complete();
-    cases.push(case("s/add/f32/w", "%0 = stablehlo.subtract %x, %y : tensor<4xf32>"));
+    cases.push(case(
+        "s/add/f32/w",
+        "%0 = stablehlo.subtract %x, %y : tensor<4xf32>",
+    ));
     assert_eq!(
         problems(LIST, cases),
         ["s/add/f32/w: its program does not use add"]
@@ -152,7 +162,10 @@ fn a_program_that_does_not_use_its_operator_is_a_problem() {
 #[test]
 fn programs_that_must_be_refused_are_counted_apart() {
     let mut cases = complete();
-    let mut refused = case("invalid/add/shapes", "%0 = stablehlo.add %x, %y : tensor<4xf64>");
+    let mut refused = case(
+        "invalid/add/shapes",
+        "%0 = stablehlo.add %x, %y : tensor<4xf64>",
+    );
     refused.reference_program = ReferenceProgram::Refused("C1".to_owned());
     cases.push(refused);
     let specification = Specification::parse(LIST).unwrap();
@@ -165,10 +178,18 @@ fn programs_that_must_be_refused_are_counted_apart() {
 #[test]
 fn a_list_that_names_what_is_not_there_says_so() {
     for (from, to, complaint) in [
-        ("\"some\", \"quantized\"", "\"sum\"", "'sum' is neither a group nor an element type"),
+        (
+            "\"some\", \"quantized\"",
+            "\"sum\"",
+            "'sum' is neither a group nor an element type",
+        ),
         ("operand 1", "operands", "gather: 'operands' is no place"),
         ("name = \"send\"", "name = \"add\"", "add stands twice"),
-        ("specification/1", "specification/9", "not tpu-parity/specification/1"),
+        (
+            "specification/1",
+            "specification/9",
+            "not tpu-parity/specification/1",
+        ),
     ] {
         let error = Specification::parse(&LIST.replace(from, to)).unwrap_err();
         assert!(error.contains(complaint), "{error}");
@@ -187,11 +208,22 @@ fn the_page_marks_outcomes_and_its_outline_does_not() {
       "verdicts": {"known": [{"target": "cpu", "cases": ["s/add/i8/v"]}]}}"#;
     let page = render(&coverage, &Outcomes::parse(report).unwrap());
     let row = |page: &str, name: &str| -> String {
-        let mut lines = page.lines().filter(|line| line.trim_start().starts_with(name));
-        lines.next().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ")
+        let mut lines = page
+            .lines()
+            .filter(|line| line.trim_start().starts_with(name));
+        lines
+            .next()
+            .unwrap_or_default()
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ")
     };
     assert_eq!(row(&page, "add"), "add 2 ✗ ✓ a", "{page}");
-    assert_eq!(row(&page, "gather.start_indices"), "gather.start_indices 1 ? c", "{page}");
+    assert_eq!(
+        row(&page, "gather.start_indices"),
+        "gather.start_indices 1 ? c",
+        "{page}"
+    );
     assert!(page.contains("- `b` (0) `send`: it has no peer"), "{page}");
     let without = render(&coverage, &Outcomes::default());
     assert_eq!(outline(&page), outline(&without));

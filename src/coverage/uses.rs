@@ -122,7 +122,8 @@ fn kinds(types: &str) -> Vec<Kind> {
     let mut rest = types;
     while let Some(at) = rest.find("tensor<") {
         rest = &rest[at + "tensor<".len()..];
-        let element = rest.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, '?' | 'x'));
+        let element =
+            rest.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, '?' | 'x'));
         if element.starts_with("!quant.uniform") {
             found.push(Kind::Quantized);
             continue;
@@ -163,7 +164,8 @@ mod tests {
 
     #[test]
     fn one_type_stands_for_operands_and_result() {
-        let program = "%0 = stablehlo.add %x, %y : tensor<4x?xcomplex<f32>>\n  return %0 : tensor<f64>";
+        let program =
+            "%0 = stablehlo.add %x, %y : tensor<4x?xcomplex<f32>>\n  return %0 : tensor<f64>";
         assert_eq!(at(program, "stablehlo.add", Place::Operand(0)), ["c64"]);
         assert_eq!(at(program, "stablehlo.add", Place::Result(0)), ["c64"]);
     }
@@ -176,15 +178,25 @@ mod tests {
     stablehlo.return %1 : tensor<f64>
   }) {dimensions = array<i64: 0>, note = dense<0> : tensor<2xi64>} : (tensor<4xi8>, tensor<ui2>) -> tensor<i1>"#;
         assert_eq!(at(program, "stablehlo.reduce", Place::Operand(0)), ["i8"]);
-        assert_eq!(at(program, "stablehlo.reduce", Place::AnyOperand), ["i8", "u2"]);
+        assert_eq!(
+            at(program, "stablehlo.reduce", Place::AnyOperand),
+            ["i8", "u2"]
+        );
         assert_eq!(at(program, "stablehlo.reduce", Place::Result(0)), ["pred"]);
-        assert_eq!(at(program, "stablehlo.add", Place::Operand(1)), Vec::<String>::new());
+        assert_eq!(
+            at(program, "stablehlo.add", Place::Operand(1)),
+            Vec::<String>::new()
+        );
     }
 
     #[test]
     fn a_loop_has_the_types_before_its_regions() {
-        let program = "%0:2 = stablehlo.while(%i = %zero, %s = %x) : tensor<i32>, tensor<4xbf16>\n  cond {\n";
-        assert_eq!(at(program, "stablehlo.while", Place::AnyOperand), ["i32", "bf16"]);
+        let program =
+            "%0:2 = stablehlo.while(%i = %zero, %s = %x) : tensor<i32>, tensor<4xbf16>\n  cond {\n";
+        assert_eq!(
+            at(program, "stablehlo.while", Place::AnyOperand),
+            ["i32", "bf16"]
+        );
     }
 
     #[test]
@@ -196,8 +208,14 @@ mod tests {
     #[test]
     fn quantized_values_and_tuples_count() {
         let program = "%q = stablehlo.uniform_quantize %x : (tensor<3x2xf32>) -> tensor<3x2x!quant.uniform<i8:f32:1, {0.5:0, 2.0:1}>>\n%t = stablehlo.tuple %x, %y : tuple<tensor<3xf32>, tensor<i1>>";
-        assert_eq!(at(program, "stablehlo.uniform_quantize", Place::Result(0)), ["quantized"]);
-        assert_eq!(at(program, "stablehlo.tuple", Place::AnyResult), ["pred", "f32"]);
+        assert_eq!(
+            at(program, "stablehlo.uniform_quantize", Place::Result(0)),
+            ["quantized"]
+        );
+        assert_eq!(
+            at(program, "stablehlo.tuple", Place::AnyResult),
+            ["pred", "f32"]
+        );
     }
 
     #[test]

@@ -61,12 +61,19 @@ mod tests {
 
     #[test]
     fn any_other_code_is_an_error_with_what_was_said() {
-        for code in [ErrorCode::Unknown, ErrorCode::Unimplemented, ErrorCode::Internal] {
+        for code in [
+            ErrorCode::Unknown,
+            ErrorCode::Unimplemented,
+            ErrorCode::Internal,
+        ] {
             let mut metrics = Metrics::default();
             let Err(stop) = judge("C1", answer(code), &mut metrics) else {
                 panic!("{code} passes");
             };
-            assert_eq!((stop.kind, stop.stage), (OutcomeKind::Error, Stage::Compile));
+            assert_eq!(
+                (stop.kind, stop.stage),
+                (OutcomeKind::Error, Stage::Compile)
+            );
             assert_eq!(
                 stop.message,
                 format!(

@@ -126,11 +126,7 @@ impl VirtualTpu {
     }
 
     /// With the TPU compiler, and no more: for a program that is to be refused.
-    pub(super) fn compile(
-        &self,
-        case: &Case,
-        on_stage: &mut dyn FnMut(Stage),
-    ) -> Result<(), Stop> {
+    pub(super) fn compile(&self, case: &Case, on_stage: &mut dyn FnMut(Stage)) -> Result<(), Stop> {
         on_stage(Stage::Compile);
         self.compile_for_tpu(case).map(drop)
     }

@@ -190,7 +190,8 @@ fn read_op(source: &mut Source<'_>, table: &DeTable<'_>, line: usize, suite: &st
         let what = "a reference of its own program, and an unsharded one";
         source.error(line, Some(&case), what, "leave 'reference' out");
     }
-    if breaks.is_some() && (tolerance.is_some() || !inputs.is_empty() || native || devices.is_some())
+    if breaks.is_some()
+        && (tolerance.is_some() || !inputs.is_empty() || native || devices.is_some())
     {
         let what = "a program that is to be refused does not run, and has results or operands";
         let remedy = "leave out 'breaks', or all of tolerance, inputs, reference and devices";
