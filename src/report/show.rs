@@ -67,6 +67,9 @@ pub fn case(shown: &Shown<'_>) -> String {
     }
     let provenance = shown.provenance.as_deref().unwrap_or_default();
     page.line(0, &format!("\nreference{provenance}"));
+    if let Some(constraint) = case.breaks() {
+        page.line(2, &format!("to be refused: it breaks {constraint}"));
+    }
     match &shown.reference {
         Ok(reference) => {
             for (index, (result, tolerance)) in reference.iter().zip(&case.tolerances).enumerate() {
@@ -175,6 +178,9 @@ impl Page {
             patterns.find(|p| p.target == outcome.target && p.failing.contains(&&outcome.case));
         if let Some(pattern) = pattern {
             self.line(2, &format!("in this run {pattern}"));
+        }
+        if let Some(refusal) = &metrics.refusal {
+            self.line(2, &format!("refused: {refusal}"));
         }
         if metrics.self_reference && outcome.outcome == OutcomeKind::Pass {
             self.line(

@@ -11,6 +11,7 @@ use super::Computed;
 use super::measure::{fits, measure, note_topology};
 use super::parse_error::parser_message;
 use super::protocol::{Hello, Outputs};
+use super::refusal;
 use super::spmd;
 use super::terms::{self, Terms};
 use super::torch::Torch;
@@ -77,7 +78,7 @@ pub(super) struct Stop {
     pub(super) kind: OutcomeKind,
     pub(super) stage: Stage,
     pub(super) message: String,
-    code: Option<String>,
+    pub(super) code: Option<String>,
 }
 
 impl Stop {
@@ -108,7 +109,7 @@ impl Stop {
     /// Of a program that does not even parse, the message says where it was declared: the mistake may lie there.
     pub(super) fn compile(case: &Case, error: &Error) -> Self {
         let mut stop = Self::plugin(Stage::Compile, error);
-        if parser_message(&stop.message).is_some() {
+        if case.breaks().is_none() && parser_message(&stop.message).is_some() {
             stop.message = format!("{}: {}", case.origin, stop.message);
         }
         stop
@@ -221,6 +222,10 @@ impl Device {
             let stop = Stop::new(OutcomeKind::Error, Stage::Load, reason);
             return self.outcome(case, Err(stop), metrics);
         }
+        if let Some(constraint) = case.breaks() {
+            let ended = refusal::judge(constraint, self.compile(case, on_stage), &mut metrics);
+            return self.outcome(case, ended, metrics);
+        }
         let results = self.results(case, &mut metrics, on_stage);
         let ended = results.and_then(|results| {
             let Some((results, numerics)) = results else {
@@ -310,6 +315,27 @@ impl Device {
             )),
         };
         found.map_err(|stop| Box::new(self.outcome(case, Err(stop), Metrics::default())))
+    }
+
+    /// Compiles and no more: for a program that is to be refused.
+    fn compile(&self, case: &Case, on_stage: &mut dyn FnMut(Stage)) -> Result<(), Stop> {
+        let mut unused = Metrics::default();
+        match &self.kind {
+            Kind::Compiles {
+                plugin, topology, ..
+            } => aot_compile(plugin, topology, case, &mut unused, on_stage),
+            Kind::Runs { client, .. } => {
+                on_stage(Stage::Compile);
+                let options = spmd::compile_options(case);
+                compile_and_load(client, case, &case.program, &options).map(drop)
+            }
+            Kind::Virtual(device) => device.compile(case, on_stage),
+            Kind::Torch(_) => Err(Stop::new(
+                OutcomeKind::Unsupported,
+                Stage::Compile,
+                "PyTorch compiles nothing",
+            )),
+        }
     }
 
     /// Where a target without a slice stands for the generation, the smallest slice that is large enough: it needs no

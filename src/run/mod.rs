@@ -17,6 +17,7 @@ mod pool;
 mod process;
 mod progress;
 mod protocol;
+mod refusal;
 pub(crate) mod spawner;
 mod spmd;
 pub(crate) mod stderr;
