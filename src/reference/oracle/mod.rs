@@ -152,6 +152,9 @@ pub fn is_by_oracle(store: &ReferenceStore, id: &CaseId) -> bool {
 
 type Ask<'a, T> = dyn Fn(&Case, &mut Process) -> Result<Option<T>, OracleError> + Sync + 'a;
 
+/// What came of cases, by their index, and the packages that computed.
+type Done<T> = (Vec<(usize, T)>, Vec<String>);
+
 /// `ask` of each case, in the order of the cases, and the packages that computed. `None` from `ask` ends its lane.
 fn in_lanes<T: Send>(
     cases: &[Case],
@@ -160,7 +163,7 @@ fn in_lanes<T: Send>(
     interrupt: &Interrupt,
     on_case: &(dyn Fn() + Sync),
     ask: &Ask<'_, T>,
-) -> Result<(Vec<(usize, T)>, Vec<String>), OracleError> {
+) -> Result<Done<T>, OracleError> {
     let first = Process::start(command)?;
     let packages = first.packages().to_vec();
     let idle = Mutex::new(vec![first]);
