@@ -125,6 +125,7 @@ fn subjects(values: &Tensor, got: &Tensor) -> Vec<Subject> {
         values: values.clone(),
         element_type: ElementType::F32,
         flushed: None,
+        yardstick: None,
     };
     let accumulate = Tolerance::Accumulate {
         terms: 512,

@@ -133,6 +133,11 @@ impl Bound {
                 ulps: factor("ulp", ulps)?,
                 spacing,
             },
+            Tolerance::Yardstick { .. } => {
+                return Err(CompareError::Tolerance(
+                    "a yardstick is a bound once it is measured".to_owned(),
+                ));
+            }
             Tolerance::Norm(k) => {
                 Kind::Norm(factor("norm", k)? * format.unit_roundoff() * largest())
             }

@@ -124,6 +124,8 @@ impl Figures {
             relative_l2: self.sums.relative_l2(unit).min(f64::MAX),
             cosine: self.sums.cosine(),
             explanation: None,
+            times_cpu: None,
+            predictions: None,
         }
     }
 }

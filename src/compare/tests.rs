@@ -32,6 +32,7 @@ fn tensor(element_type: ElementType, values: &[f64]) -> Tensor {
 
 fn reference(element_type: ElementType, values: &[f64]) -> ReferenceTensor {
     ReferenceTensor {
+        yardstick: None,
         flushed: None,
         values: tensor(element_type.widened(), values),
         element_type,
@@ -83,6 +84,7 @@ fn sums_agree(
     numerics: &Numerics,
 ) -> bool {
     let reference = ReferenceTensor {
+        yardstick: None,
         flushed: None,
         scale: Some(tensor(F64, &[scale])),
         ..reference(F32, &[expected])
@@ -322,6 +324,7 @@ fn a_tpu_rounds_operands_by_precision() {
 fn a_tpu_rounds_f16_operands_to_bf16_at_default_precision() {
     let exact = 1.0 + pow2(-8);
     let reference = ReferenceTensor {
+        yardstick: None,
         flushed: None,
         scale: Some(tensor(F64, &[exact])),
         ..reference(F16, &[exact])
@@ -445,6 +448,7 @@ fn complex_elements_are_bounded_as_a_whole() {
 fn integers_and_bools_are_equal_or_not() {
     let big = |v: i64| Tensor::new(I64, vec![1], v.to_le_bytes().to_vec()).unwrap();
     let reference_tensor = ReferenceTensor {
+        yardstick: None,
         flushed: None,
         values: big(i64::MAX),
         element_type: I64,
@@ -477,6 +481,7 @@ fn integers_and_bools_are_equal_or_not() {
 #[test]
 fn a_reference_in_the_type_itself_serves_as_well() {
     let native = ReferenceTensor {
+        yardstick: None,
         flushed: None,
         values: tensor(BF16, &[1.5, NAN]),
         element_type: BF16,

@@ -28,6 +28,7 @@ fn passing(
             unloadable: None,
             distribution: None,
             tolerance_source: None,
+            layers: Vec::new(),
         },
         outputs: Outputs {
             results: vec![tensor(t)],
@@ -42,6 +43,7 @@ fn passing(
             element_type: t,
             scale: None,
             flushed: None,
+            yardstick: None,
         }],
         terms: None,
     }

@@ -198,6 +198,7 @@ fn record(
                 values: StoredTensor::encode(&tensor.values),
                 scale: tensor.scale.as_ref().map(StoredTensor::encode),
                 flushed: tensor.flushed.as_ref().map(StoredTensor::encode),
+                yardstick: tensor.yardstick,
             })
             .collect(),
     })

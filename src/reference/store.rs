@@ -234,11 +234,17 @@ impl ReferenceStore {
                     "its tolerance needs a scale and it has none".to_owned(),
                 ));
             }
+            if output.yardstick.is_none() && matches!(tolerance, Tolerance::Yardstick { .. }) {
+                return Ok(Lookup::Stale(
+                    "its tolerance needs a yardstick and it has none".to_owned(),
+                ));
+            }
             outputs.push(ReferenceTensor {
                 values,
                 element_type: output.element_type,
                 scale,
                 flushed,
+                yardstick: output.yardstick,
             });
         }
         Ok(Lookup::Found(outputs))

@@ -287,6 +287,25 @@ impl Page {
         if let Some(explanation) = &comparison.explanation {
             self.line(4, &format!("explanation: {}", explanation.text));
         }
+        if let Some(times) = comparison.times_cpu {
+            self.line(
+                4,
+                &format!("{times:.2} times as far off as CPU in this precision"),
+            );
+        }
+        if let Some(predictions) = &comparison.predictions {
+            self.line(
+                4,
+                &format!(
+                    "predictions: the first class agrees in {} of {} rows, {} of {} of the best; divergence {:.3e} nats",
+                    predictions.top_1,
+                    predictions.rows,
+                    predictions.top_k,
+                    predictions.top_k_of,
+                    predictions.divergence
+                ),
+            );
+        }
     }
 }
 
@@ -334,6 +353,7 @@ mod tests {
             seed: 9,
             tolerances: vec![Tolerance::Ulp(2.0)],
             tolerance_source: None,
+            layers: Vec::new(),
             unloadable: None,
             distribution: None,
         }
@@ -345,6 +365,7 @@ mod tests {
         let text = case(&Shown {
             inputs: Ok(vec![dot.inputs[0].generate(9, 0).unwrap()]),
             reference: Ok(vec![ReferenceTensor {
+                yardstick: None,
                 flushed: None,
                 values: Tensor::from_f64(ElementType::F64, vec![], &[3.25]).unwrap(),
                 element_type: ElementType::F32,
@@ -386,6 +407,8 @@ mod tests {
                 faults: vec![Fault::UniformBias],
                 text: "2 of 8 elements are off. Each lies 0.2500 above its reference.".to_owned(),
             }),
+            times_cpu: None,
+            predictions: None,
         }];
         run.record.environment.plugins[1].memory_limit = Some(4 << 20);
         let metrics = &mut run.outcomes[1].metrics;

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::compiled::Compiled;
 use super::escape;
+use super::models::{self, ModelRow};
 use super::recompiles::Recompiles;
 use crate::case::CaseId;
 use crate::hlo::MxuNumerics;
@@ -42,6 +43,8 @@ pub struct Summary<'a> {
     pub compiled: Compiled<'a>,
     /// What the wrong results of an operator have in common.
     pub patterns: Vec<Pattern<'a>>,
+    /// Results measured by what CPU is off.
+    pub models: Vec<ModelRow<'a>>,
     /// Of a compile log that is to be shown with the run.
     pub recompiles: Option<&'a Recompiles>,
     labels: Labels,
@@ -162,6 +165,7 @@ impl<'a> Summary<'a> {
             plugins: plugins(&run.record, &labels),
             compiled: Compiled::new(run, |target| labels.get(target).to_owned()),
             patterns: patterns(&run.outcomes),
+            models: models::rows(run, |target| labels.get(target).to_owned()),
             recompiles: None,
             labels,
         }

@@ -221,7 +221,20 @@ impl Expansion<'_> {
                 "write `source = \"…\"`: the paper, specification or derivation that gives the number".to_owned(),
             ));
         }
+        let layers = &self.op.layers;
+        if !layers.value.is_empty() && layers.value.len() != results.len() {
+            return Err((
+                layers.line,
+                format!(
+                    "{} layers for {} results",
+                    layers.value.len(),
+                    results.len()
+                ),
+                "name each result, in order".to_owned(),
+            ));
+        }
         Ok(Case {
+            layers: layers.value.clone(),
             seed: seed(self.family.seed, &id),
             id,
             origin: self.origin(point.line),

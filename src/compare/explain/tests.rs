@@ -61,6 +61,7 @@ impl Fixture {
             values,
             element_type: self.element_type,
             flushed: None,
+            yardstick: None,
         }
     }
 
