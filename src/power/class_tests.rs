@@ -159,6 +159,10 @@ fn rounding() {
     let fine = Fixture::new(F32, &[1], &[1.0 + 1.0 / 512.0]);
     assert_eq!(fine.inject(Class::RoundedToBf16), [[1.0]]);
     assert!(fine.inject(Class::Truncation).is_empty());
+    // Whatever its payload, a NaN stays a NaN, and that is no fault.
+    let mut nan = Fixture::new(F32, &[1], &[f64::NAN]);
+    nan.got = Tensor::new(F32, vec![1], 0xffc1_2345u32.to_le_bytes().to_vec()).unwrap();
+    assert!(nan.inject(Class::RoundedToBf16).is_empty());
     let small = Fixture::new(F16, &[2], &[-(2.0f64.powi(-20)), 1.0]);
     let flushed = &small.inject(Class::FlushedSubnormals)[0];
     assert!(flushed[0] == 0.0 && flushed[0].is_sign_negative() && flushed[1] == 1.0);

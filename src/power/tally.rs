@@ -9,6 +9,7 @@ use super::gather::Passing;
 use super::rival::Rule;
 use crate::compare::{
     Fault, Known, Numerics, ReferenceTensor, Rules, Tolerance, compare, explain, fitting,
+    flushable, of_elements,
 };
 use crate::tensor::{ElementType, Tensor};
 
@@ -17,7 +18,7 @@ use crate::tensor::{ElementType, Tensor};
 pub enum Why {
     /// Every changed element lies within the bound of its reference.
     WithinBound,
-    /// The target may flush the subnormal.
+    /// The target may flush subnormals, so that differences below the smallest normal are none.
     MayFlush,
     /// The sign of a zero that is left of a sum's cancellation, or is bounded in norm, says nothing.
     SignOfZero,
@@ -33,7 +34,7 @@ impl Why {
     pub fn words(self) -> &'static str {
         match self {
             Self::WithinBound => "within the bound",
-            Self::MayFlush => "a subnormal that the target may flush",
+            Self::MayFlush => "below the smallest normal, where the target may flush",
             Self::SignOfZero => "the sign of a zero that cancellation leaves open",
             Self::MayOverflow => "sums beyond the accumulator's range",
             Self::NoNan => "NaN in a type without NaN",
@@ -221,6 +222,8 @@ fn one(passing: &Passing, index: usize, earlier: Option<&Tensor>) -> Option<Tall
     let numerics = &passing.outputs.numerics;
     let reference = fitting(got, all, numerics).ok()?;
     let reference = reference.as_ref();
+    let tolerance = of_elements(tolerance, reference, numerics).ok()?;
+    let tolerance = tolerance.as_ref();
     let rules = Rules::new(got, reference, tolerance, numerics).ok()?;
     let expected = reference.values.convert(reference.element_type).ok()?;
     let seed = blake3::hash(format!("{}/{index}", case.id).as_bytes());
@@ -258,7 +261,7 @@ fn one(passing: &Passing, index: usize, earlier: Option<&Tensor>) -> Option<Tall
         let mut row = Row::default();
         for fault in inject(class, &subject) {
             row.injected += 1;
-            let caught = compare(&fault, all, tolerance, numerics)
+            let caught = compare(&fault, all, &case.tolerances[index], numerics)
                 .map_or(true, |comparison| comparison.mismatches > 0);
             for &rule in &rivals {
                 let accepted = rule.accepts(&fault, &expected) == Some(true);
@@ -294,7 +297,12 @@ fn one(passing: &Passing, index: usize, earlier: Option<&Tensor>) -> Option<Tall
                     .unexplained
                     .push(format!("{}, result {index}: {}", case.id, class.name()));
             }
-            let key = (class, why, words(tolerance), got.element_type());
+            let key = (
+                class,
+                why,
+                words(&case.tolerances[index]),
+                got.element_type(),
+            );
             let survivor = tally.survivors.entry(key).or_insert_with(|| Survivor {
                 count: 0,
                 worst: 0.0,
@@ -328,6 +336,7 @@ fn words(tolerance: &Tolerance) -> String {
         } => format!("sums in {accumulator}, {precision:?} precision").to_lowercase(),
         Tolerance::Norm(factor) => format!("norm {factor}"),
         Tolerance::Distance(values) => format!("{values} values"),
+        Tolerance::Yardstick { factor, .. } => format!("{factor} times CPU"),
         Tolerance::Absolute(bound) => format!("absolute {bound:e}"),
         Tolerance::Yardstick { factor, .. } => format!("yardstick {factor}"),
     }
@@ -349,6 +358,7 @@ fn why(
         return unexplained;
     };
     let format = got.element_type().float_format();
+    let floor = format.and_then(|f| flushable(&f)).unwrap_or(0.0);
     let mut worst = (Why::WithinBound, 0.0f64);
     for index in (0..got.len()).filter(|&index| fault.bits(index) != got.bits(index)) {
         let (value, exact) = (rules.got(index), rules.reference(index));
@@ -361,7 +371,8 @@ fn why(
             Why::NoNan
         } else if zero && rounds_to_zero {
             Why::SignOfZero
-        } else if zero && small && numerics.flush_subnormals {
+        } else if (zero && small || excess <= 1.0 && distance <= floor) && numerics.flush_subnormals
+        {
             Why::MayFlush
         } else if excess <= 1.0 {
             Why::WithinBound

@@ -29,6 +29,7 @@ fn passing(
             unloadable: None,
             distribution: None,
             tolerance_source: None,
+            layers: Vec::new(),
         },
         outputs: Outputs {
             results: vec![tensor(t)],

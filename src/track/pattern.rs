@@ -155,6 +155,8 @@ mod tests {
                 relative_l2: 0.0,
                 cosine: 1.0,
                 explanation: None,
+                times_cpu: None,
+                predictions: None,
             };
             run.outcomes.last_mut().unwrap().metrics.comparisons = vec![comparison];
         }

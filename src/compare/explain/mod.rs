@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use self::evidence::Evidence;
 use super::scan::Scan;
-use super::{CompareError, Numerics, ReferenceTensor, Tolerance, fitting};
+use super::{CompareError, Numerics, ReferenceTensor, Tolerance, fitting, of_elements};
 use crate::tensor::Tensor;
 
 /// A kind of failure. In the order in which they are named where several explain as much.
@@ -121,7 +121,8 @@ pub fn explain(
     known: &[Known<'_>],
 ) -> Result<Option<Explanation>, CompareError> {
     let reference = fitting(got, reference, numerics)?;
-    let scan = Scan::new(got, &reference, tolerance, numerics)?;
+    let tolerance = of_elements(tolerance, &reference, numerics)?;
+    let scan = Scan::new(got, &reference, &tolerance, numerics)?;
     let evidence = Evidence::gather(&scan);
     if evidence.mismatches == 0 {
         return Ok(None);

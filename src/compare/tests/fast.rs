@@ -21,6 +21,7 @@ fn one_by_one(
             scale: scales.as_ref().map(|scales| tensor(F64, &scales[i..=i])),
             element_type: t,
             flushed: None,
+            yardstick: None,
         };
         let one = compare(&tensor(t, &got[i..=i]), &reference, tolerance, numerics).unwrap();
         all.0 += one.mismatches;
