@@ -406,7 +406,7 @@ fn between(stored: &ReferenceTensor, tolerance: &Tolerance) -> Tolerance {
 }
 
 /// In ulp of f64, for functions whose reference is in f64 and whose results are narrower: 2^-22 ulp of f32. XLA's f64 functions
-/// are documented up to 150 of their own ulp off (`lgamma`), and are no further than 20 here.
+/// have budgets of up to 150 of their own ulp (`lgamma`), and are no further than 32 off here.
 const FUNCTION_ULP: f64 = 128.0;
 
 /// `verify`'s words for two computations of a reference, in which the stored one comes second here.
