@@ -20,6 +20,8 @@ fn main() {
         return;
     };
     let reference = ReferenceTensor {
+        yardstick: None,
+        flushed: None,
         scale: Some(values.clone()),
         values,
         element_type: ElementType::F32,

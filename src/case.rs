@@ -138,6 +138,12 @@ pub struct Case {
     pub seed: u64,
     /// One per result of `main`, in order.
     pub tolerances: Vec<Tolerance>,
+    /// Where the numbers of tolerances in ulp and norm come from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tolerance_source: Option<String>,
+    /// Of a model: what each result is, in the order in which the model computes them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub layers: Vec<String>,
     /// Of a case that runs on several devices: how it lies on them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distribution: Option<Distribution>,

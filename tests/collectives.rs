@@ -4,6 +4,8 @@
 #[path = "pjrt/common.rs"]
 #[expect(dead_code, reason = "shared with the tests of plug-ins")]
 mod common;
+#[path = "helpers/f32.rs"]
+mod f32;
 
 use tpu_parity::hlo::MxuNumerics;
 use tpu_parity::pjrt::{Buffer, Client, CompileOptions, ExecuteOptions, NamedValue, Program};
@@ -83,7 +85,7 @@ impl VirtualSlice {
             .iter()
             .enumerate()
             .map(|(d, device)| {
-                let value = common::f32s(&[1], &[(1u32 << d) as f32]);
+                let value = f32::f32s(&[1], &[(1u32 << d) as f32]);
                 self.client.buffer_from_host(&value, device).unwrap()
             })
             .collect();
@@ -92,7 +94,7 @@ impl VirtualSlice {
             .execute(&arguments, &ExecuteOptions::default())
             .unwrap()
             .iter()
-            .map(|results| common::as_f32s(&results[0].to_host().unwrap()))
+            .map(|results| f32::as_f32s(&results[0].to_host().unwrap()))
             .collect()
     }
 }

@@ -507,6 +507,27 @@ fn one_error(project: &Project, args: &[&str], code: i32) -> String {
     text
 }
 
+/// Its workers' standard error is read for causes of death alone.
+#[test]
+fn a_compile_log_that_cannot_be_written_ends_the_run_before_it_begins() {
+    let project = Project::new(&[""]);
+    let log = project.dir.path().join("missing/log.jsonl");
+    let output = project
+        .command(&["run", "--target", "vtpu-v6e"])
+        .env("TPU_PARITY_COMPILE_LOG", &log)
+        .output()
+        .unwrap();
+    let text = stderr(&output);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    for wanted in [
+        "TPU_PARITY_COMPILE_LOG",
+        "missing/log.jsonl",
+        "No such file",
+    ] {
+        assert!(text.contains(wanted), "{text}");
+    }
+}
+
 #[test]
 fn a_library_that_is_no_plugin_is_one_error() {
     let project = Project::new(&[""]);

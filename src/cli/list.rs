@@ -127,6 +127,8 @@ mod tests {
             seed: 1,
             tolerances: Vec::new(),
             distribution: None,
+            tolerance_source: None,
+            layers: Vec::new(),
             unloadable: None,
         }
     }

@@ -16,7 +16,9 @@ use crate::run::{
     Fleet, Interrupt, Plan, PlannedTarget, Progress, RunError, RunOptions, Shard, Summary, execute,
     summary_table,
 };
-use crate::store::{Environment, PluginRecord, Run, RunRecord, RunWriter, StoreError};
+use crate::store::{
+    Environment, PluginRecord, Run, RunRecord, RunWriter, StoreError, ToleranceRecord,
+};
 use crate::suite::{self, Source};
 use crate::target::Target;
 use crate::track::{self, Judgement, VerdictKind};
@@ -198,6 +200,7 @@ fn create(
     record.label = args.label.clone();
     record.shard = shard.map(|shard| shard.to_string());
     record.cases_hash = Some(cases_hash(&plan.cases)?);
+    record.tolerances = ToleranceRecord::of(&plan.cases);
     let ids: Vec<CaseId> = plan.cases.iter().map(|case| case.id.clone()).collect();
     let writer = judged::open_store(global)?
         .create(record, &ids)
@@ -314,9 +317,9 @@ fn parse_targets(texts: &[String]) -> Result<Vec<Target>, Failure> {
 fn resolve(project: &Project, targets: &[Target]) -> Result<Vec<PlannedTarget>, Failure> {
     let resolve_one = |target: &Target| {
         PlannedTarget::resolve(project, target).map_err(|error| match error {
-            ProjectError::UnknownPlugin { .. } | ProjectError::Numerics(_) => {
-                Failure::wrong_use(error)
-            }
+            ProjectError::UnknownPlugin { .. }
+            | ProjectError::Numerics(_)
+            | ProjectError::CompileLog { .. } => Failure::wrong_use(error),
             _ => Failure::harness(error),
         })
     };

@@ -1,6 +1,6 @@
 //! The error model: how far a float result may lie from its reference.
 
-use super::{CompareError, Numerics, Precision, Tolerance};
+use super::{CompareError, Numerics, Precision, Tolerance, flushable};
 use crate::tensor::format::Spacing;
 use crate::tensor::{ElementType, FloatFormat};
 
@@ -120,6 +120,11 @@ impl Bound {
                 ulps: factor("ulp", ulps)?,
                 spacing,
             },
+            Tolerance::Yardstick { .. } => {
+                return Err(CompareError::Tolerance(
+                    "a yardstick is a bound once it is measured".to_owned(),
+                ));
+            }
             Tolerance::Norm(k) => {
                 Kind::Norm(factor("norm", k)? * format.unit_roundoff() * largest())
             }
@@ -223,5 +228,5 @@ impl Bound {
 
 /// Whether subnormals of the format may come as zero: those of formats with f32's exponent range or more.
 pub(super) fn flushes(format: &FloatFormat, numerics: &Numerics) -> bool {
-    numerics.flush_subnormals && format.exponent_bits >= 8 && format.has_subnormals()
+    numerics.flush_subnormals && flushable(format).is_some()
 }

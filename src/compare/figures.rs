@@ -114,6 +114,8 @@ impl Figures {
             max_ulp: self.max_ulp.min(f64::MAX),
             relative_l2: self.sums.relative_l2(unit).min(f64::MAX),
             cosine: self.sums.cosine(),
+            times_cpu: None,
+            predictions: None,
         }
     }
 }

@@ -6,9 +6,16 @@
 mod agree;
 mod bound;
 mod figures;
+mod flushed;
 mod scan;
+mod yardstick;
+
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
+
+pub use flushed::flushable;
+pub use yardstick::{Errors, Predictions, Yardstick};
 
 use crate::hlo::MxuNumerics;
 use crate::target::is_tpu;
@@ -42,6 +49,53 @@ pub enum Tolerance {
     Distance(u64),
     /// `|got − ref| ≤ bound`, by parts of a complex element: StableHLO's `check.expect_almost_eq`.
     Absolute(f64),
+    /// Of a whole model: no worse than `factor` times what CPU is in the precision that the target uses, both against f64, in
+    /// the largest error and in the relative 2-norm. A CPU that is exact counts as one rounding off.
+    Yardstick {
+        factor: f64,
+        /// The last dimension is one of classes: how far the predictions agree is reported beside.
+        logits: bool,
+    },
+}
+
+impl Tolerance {
+    /// Whether its number is somebody's finding, and not the arithmetic's own.
+    pub fn needs_source(&self) -> bool {
+        matches!(self, Self::Ulp(_) | Self::Norm(_) | Self::Yardstick { .. })
+    }
+}
+
+impl fmt::Display for Tolerance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exact => f.write_str("exact"),
+            Self::Ulp(ulps) => write!(f, "{ulps} ulp"),
+            Self::Distance(0) => f.write_str("the same value"),
+            Self::Distance(values) => write!(f, "{values} values of the type away"),
+            Self::Absolute(bound) => write!(f, "{bound} absolute"),
+            Self::Yardstick { factor, .. } => {
+                write!(
+                    f,
+                    "{factor} times what CPU is off in the target's precision"
+                )
+            }
+            Self::Norm(factor) => write!(f, "{factor} roundings of the largest value"),
+            Self::Accumulate {
+                terms,
+                accumulator,
+                precision,
+            } => {
+                write!(f, "a sum of {terms} products in {accumulator}")?;
+                match precision {
+                    Some(precision) => {
+                        let precision = format!("{precision:?}").to_lowercase();
+                        write!(f, ", matrix unit at {precision}")
+                    }
+                    None => Ok(()),
+                }
+            }
+        }
+    }
 }
 
 /// StableHLO's `precision_config`: on a TPU, one, three or six bf16 passes for f32 operands.
@@ -72,6 +126,13 @@ pub struct Comparison {
     pub relative_l2: f64,
     /// Cosine of the angle between the two as vectors; 1 where both are zero or empty, 0 where one is.
     pub cosine: f64,
+    /// How many times as far off as CPU in the target's precision, where the tolerance is a yardstick: of the largest error and
+    /// the relative 2-norm the worse.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub times_cpu: Option<f64>,
+    /// How far the predictions agree, of a model's logits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predictions: Option<Predictions>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -90,6 +151,11 @@ pub struct ReferenceTensor {
     pub element_type: ElementType,
     /// The same program on the absolute values of its inputs, f64 (or c128, of which the modulus counts); same shape.
     pub scale: Option<Tensor>,
+    /// The values where subnormal inputs are taken for zeros of their sign, if those are other values: an element that agrees
+    /// with its counterpart here is as right on a target that flushes subnormals. Type and shape are those of `values`.
+    pub flushed: Option<Tensor>,
+    /// How far off CPU is in the program's own precision, where a tolerance measures by that.
+    pub yardstick: Option<Yardstick>,
 }
 
 impl From<Tensor> for ReferenceTensor {
@@ -99,6 +165,8 @@ impl From<Tensor> for ReferenceTensor {
             element_type: values.element_type(),
             values,
             scale: None,
+            flushed: None,
+            yardstick: None,
         }
     }
 }
@@ -152,6 +220,12 @@ impl Numerics {
         }
     }
 
+    /// Whether a program's products may be of bf16 operands. The TPU compiler keeps what only products of the default precision
+    /// read in bf16, so that they are whatever rounds the operands that it left alone.
+    fn products_in_bf16(&self) -> bool {
+        self.matmul_bf16_passes || self.f64_as_f32_pairs
+    }
+
     /// The format that results of the type, or the parts of complex ones, have here; `None` of integers.
     fn format(&self, element_type: ElementType) -> Option<FloatFormat> {
         match element_type {
@@ -187,6 +261,10 @@ pub enum CompareError {
     #[error("the tolerance 'accumulate' needs the reference's scale; generate the reference again")]
     MissingScale,
     #[error(
+        "the tolerance 'yardstick' needs what CPU is off in the program's precision; generate the reference again"
+    )]
+    MissingYardstick,
+    #[error(
         "the scale is {element_type} {shape:?}, which does not fit a result of shape {expected:?}; generate the reference again"
     )]
     Scale {
@@ -194,6 +272,8 @@ pub enum CompareError {
         shape: Vec<usize>,
         expected: Vec<usize>,
     },
+    #[error("the values for flushed inputs do not fit the others; generate the reference again")]
+    Flushed,
     #[error("the tolerance is impossible: {0}")]
     Tolerance(String),
 }
@@ -247,7 +327,23 @@ pub fn compare(
             values,
         });
     }
-    scan::compare(got, reference, tolerance, numerics)
+    let chosen;
+    let reference = match &reference.flushed {
+        Some(flushed) if numerics.flush_subnormals => {
+            if flushed.element_type() != values || flushed.shape() != reference.values.shape() {
+                return Err(CompareError::Flushed);
+            }
+            chosen = flushed::nearer(got, reference, flushed);
+            &chosen
+        }
+        _ => reference,
+    };
+    match *tolerance {
+        Tolerance::Yardstick { factor, logits } => {
+            yardstick::compare(got, reference, factor, logits, numerics)
+        }
+        _ => scan::compare(got, reference, tolerance, numerics),
+    }
 }
 
 #[cfg(test)]

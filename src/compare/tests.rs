@@ -31,6 +31,8 @@ fn tensor(element_type: ElementType, values: &[f64]) -> Tensor {
 
 fn reference(element_type: ElementType, values: &[f64]) -> ReferenceTensor {
     ReferenceTensor {
+        yardstick: None,
+        flushed: None,
         values: tensor(element_type.widened(), values),
         element_type,
         scale: None,
@@ -81,6 +83,8 @@ fn sums_agree(
     numerics: &Numerics,
 ) -> bool {
     let reference = ReferenceTensor {
+        yardstick: None,
+        flushed: None,
         scale: Some(tensor(F64, &[scale])),
         ..reference(F32, &[expected])
     };
@@ -319,6 +323,8 @@ fn a_tpu_rounds_operands_by_precision() {
 fn a_tpu_rounds_f16_operands_to_bf16_at_default_precision() {
     let exact = 1.0 + pow2(-8);
     let reference = ReferenceTensor {
+        yardstick: None,
+        flushed: None,
         scale: Some(tensor(F64, &[exact])),
         ..reference(F16, &[exact])
     };
@@ -441,6 +447,8 @@ fn complex_elements_are_bounded_as_a_whole() {
 fn integers_and_bools_are_equal_or_not() {
     let big = |v: i64| Tensor::new(I64, vec![1], v.to_le_bytes().to_vec()).unwrap();
     let reference_tensor = ReferenceTensor {
+        yardstick: None,
+        flushed: None,
         values: big(i64::MAX),
         element_type: I64,
         scale: None,
@@ -472,6 +480,8 @@ fn integers_and_bools_are_equal_or_not() {
 #[test]
 fn a_reference_in_the_type_itself_serves_as_well() {
     let native = ReferenceTensor {
+        yardstick: None,
+        flushed: None,
         values: tensor(BF16, &[1.5, NAN]),
         element_type: BF16,
         scale: None,

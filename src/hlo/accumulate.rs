@@ -5,7 +5,7 @@
 //! narrow type right before the reduction.
 
 use super::Error;
-use super::ir::{Module, PrimitiveType, element_type, like, operand, shape_of};
+use super::ir::{Module, PrimitiveType, binary_operation, element_type, like, operand, shape_of};
 
 pub fn run(module: &mut Module) -> Result<(), Error> {
     // Computation to the one operation that it is.
@@ -14,13 +14,9 @@ pub fn run(module: &mut Module) -> Result<(), Error> {
         .computations
         .iter()
         .filter_map(|computation| {
-            let root = computation
-                .instructions
-                .iter()
-                .find(|instruction| instruction.id == computation.root_id)?;
-            let plain = computation.instructions.len() == 3
-                && matches!(root.opcode.as_str(), "add" | "multiply");
-            plain.then(|| (computation.id, root.opcode.clone()))
+            let operation = binary_operation(computation)?;
+            let accumulates = matches!(operation.opcode.as_str(), "add" | "multiply");
+            accumulates.then(|| (computation.id, operation.opcode.clone()))
         })
         .collect();
     module.rewrite(|builder, mut reduce| {

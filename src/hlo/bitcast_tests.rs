@@ -289,6 +289,18 @@ fn padding_is_read_as_zeros_and_what_lies_past_the_memory_is_refused() {
     );
 }
 
+/// One look at every element of these would take days.
+#[test]
+fn the_size_of_an_array_does_not_make_a_bitcast_slow() {
+    let million = 1 << 20;
+    let tiled = shape(F32, &[million, million], &[1, 0], &[&[8, 128]]);
+    let words = shape(F32, &[million * million], &[0], &[&[1024]]);
+    let padded = shape(F32, &[2, words.dimensions[0] + 1], &[1, 0], &[&[1, 128]]);
+    for (from, to) in [(&tiled, &words), (&padded, &words)] {
+        assert!(run(&mut module(from, to)).is_ok());
+    }
+}
+
 #[test]
 fn zero_crop_is_the_memory_with_zeros_around_the_elements() {
     let from = shape(PrimitiveType::Pred, &[7], &[0], &[&[512], &[128], &[4, 1]]);
@@ -345,6 +357,11 @@ fn tiles_without_a_model_are_named() {
     ));
     let broken = shape(F32, &[4, 4], &[7, 0], &[]);
     assert!(evaluated(&broken, &to).is_err());
+    let vast = shape(F32, &[16], &[0], &[&[i64::MAX]]);
+    for (from, to) in [(&vast, &to), (&to, &vast)] {
+        let error = evaluated(from, to).unwrap_err();
+        assert!(matches!(error, Error::NotExecutable { .. }), "{error}");
+    }
 }
 
 /// Small random layouts, whatever they mean.
@@ -377,6 +394,18 @@ mod random {
         #[test]
         fn any_two_layouts_agree_with_memory(from in layouts(), to in layouts()) {
             assert_agrees(&from, &to);
+        }
+
+        #[test]
+        fn the_last_address_is_the_highest_of_any_element(
+            like in layouts(), sizes in prop::collection::vec(1..=20i64, 3),
+        ) {
+            let rank = like.dimensions.len();
+            let of = Shape { dimensions: sizes[..rank].to_vec(), ..like };
+            let highest = indices(&of.dimensions).iter().map(|index| address(&of, index)).max();
+            let physical = Physical::of(&of);
+            prop_assume!(physical.is_ok());
+            prop_assert_eq!(Some(last_address(&physical.unwrap())), highest);
         }
 
         /// Reshapes that keep the number of elements, which few random pairs do.

@@ -54,7 +54,8 @@ pub fn run(module: &mut Module, replicas: usize, partitions: usize) -> Result<()
                     false => Mode::CrossReplica,
                 };
                 instruction.source_target_pairs =
-                    flattened_pairs(&instruction.source_target_pairs, mode, slice);
+                    flattened_pairs(&instruction.source_target_pairs, mode, slice)
+                        .map_err(|what| Error::malformed(&instruction.name, what))?;
                 no_channel(&mut instruction);
             }
             "all-reduce"
@@ -178,10 +179,22 @@ fn flattened(stated: &Groups, mode: Mode, slice: Slice) -> Result<Groups, String
     })
 }
 
-fn flattened_pairs(pairs: &[SourceTarget], mode: Mode, slice: Slice) -> Vec<SourceTarget> {
+fn flattened_pairs(
+    pairs: &[SourceTarget],
+    mode: Mode,
+    slice: Slice,
+) -> Result<Vec<SourceTarget>, String> {
     let partitions = slice.partitions;
+    let ids = match mode {
+        Mode::CrossReplica => slice.replicas,
+        _ => partitions,
+    };
+    let mut named = pairs.iter().flat_map(|pair| [pair.source, pair.target]);
+    if let Some(id) = named.find(|id| !(0..ids).contains(id)) {
+        return Err(format!("its pairs name {id}, where there are {ids} ids"));
+    }
     let pair = |source, target| SourceTarget { source, target };
-    match mode {
+    Ok(match mode {
         Mode::CrossReplica => pairs
             .iter()
             .flat_map(|it| {
@@ -196,7 +209,7 @@ fn flattened_pairs(pairs: &[SourceTarget], mode: Mode, slice: Slice) -> Vec<Sour
                     .map(move |it| pair(r * partitions + it.source, r * partitions + it.target))
             })
             .collect(),
-    }
+    })
 }
 
 /// The flattened id modulo P.
@@ -323,13 +336,19 @@ mod tests {
             target: 1,
         }];
         assert_eq!(
-            pairs(&flattened_pairs(&stated, Mode::CrossReplica, SLICE)),
+            pairs(&flattened_pairs(&stated, Mode::CrossReplica, SLICE).unwrap()),
             [(0, 4), (1, 5), (2, 6), (3, 7)]
         );
         assert_eq!(
-            pairs(&flattened_pairs(&stated, Mode::CrossPartition, SLICE)),
+            pairs(&flattened_pairs(&stated, Mode::CrossPartition, SLICE).unwrap()),
             [(0, 1), (4, 5)]
         );
+        let past = [SourceTarget {
+            source: 1,
+            target: i64::MAX,
+        }];
+        let error = flattened_pairs(&past, Mode::CrossReplica, SLICE).unwrap_err();
+        assert!(error.contains("2 ids"), "{error}");
     }
 
     #[test]

@@ -172,6 +172,19 @@ impl Signature {
     }
 }
 
+/// The one operation on its two parameters that a computation is, such as a reducer.
+pub fn binary_operation(computation: &Computation) -> Option<&Instruction> {
+    let [first, second, root] = &computation.instructions[..] else {
+        return None;
+    };
+    let are_parameters = first.opcode == "parameter" && second.opcode == "parameter";
+    let takes_both = matches!(
+        root.operand_ids[..],
+        [a, b] if [a, b] == [first.id, second.id] || [b, a] == [first.id, second.id]
+    );
+    (root.id == computation.root_id && are_parameters && takes_both).then_some(root)
+}
+
 fn has_side_effect(instruction: &Instruction) -> bool {
     instruction.custom_call_has_side_effect
         || matches!(

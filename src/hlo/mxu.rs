@@ -60,8 +60,9 @@ fn is_narrow_float(element_type: PrimitiveType) -> bool {
     element_type != PrimitiveType::F64 && element_type.as_str_name().starts_with(['F', 'B'])
 }
 
-/// The number of pieces of each operand.
-fn pieces(product: &Instruction, types: [PrimitiveType; 2]) -> [usize; 2] {
+/// The number of pieces of each operand. Algorithms that no TPU compiler takes are refused: the libtpu of today has bf16's three
+/// alone, and writes them as precisions.
+fn pieces(product: &Instruction, types: [PrimitiveType; 2]) -> Result<[usize; 2], Error> {
     let config = product.precision_config.clone().unwrap_or_default();
     let asked = match config.algorithm() {
         Algorithm::AlgUnset => {
@@ -72,16 +73,22 @@ fn pieces(product: &Instruction, types: [PrimitiveType; 2]) -> [usize; 2] {
                 Some(Precision::Default | Precision::PackedNibble) | None => 1,
             })
         }
+        Algorithm::AlgDotBf16Bf16F32 => [1; 2],
         Algorithm::AlgDotBf16Bf16F32X3 => [2; 2],
-        Algorithm::AlgDotBf16Bf16F32X6 | Algorithm::AlgDotF32F32F32 => [3; 2],
-        _ => [1; 2],
+        Algorithm::AlgDotBf16Bf16F32X6 => [3; 2],
+        other => {
+            return Err(Error::not_executable(
+                product,
+                format!("a product by the algorithm {}", other.as_str_name()),
+            ));
+        }
     };
     let most = types.map(|element_type| match element_type {
         PrimitiveType::F32 => 3,
         PrimitiveType::F16 => 2,
         _ => 1,
     });
-    [asked[0].min(most[0]), asked[1].min(most[1])]
+    Ok([asked[0].min(most[0]), asked[1].min(most[1])])
 }
 
 fn float_product(
@@ -94,7 +101,7 @@ fn float_product(
         element_type(builder.shape(operands[0])?),
         element_type(builder.shape(operands[1])?),
     ];
-    let numbers = pieces(&product, types);
+    let numbers = pieces(&product, types)?;
     product.precision_config = None;
     let [lhs, rhs] = [
         builder.convert(operands[0], PrimitiveType::F32)?,

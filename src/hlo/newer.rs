@@ -92,7 +92,8 @@ pub fn add(module: &mut ModuleProto, bytes: &[u8]) -> Result<(), Error> {
         {
             literal.u8s = bytes;
         }
-        if total.contains(&instruction.id) && instruction.comparison_type.is_empty() {
+        // Whatever type it states beside: what runs would compare in the partial order.
+        if total.contains(&instruction.id) {
             instruction.comparison_type = TOTAL_ORDER.to_owned();
         }
         if instruction.opcode == "scan" && reverse.contains(&instruction.id) {
@@ -253,10 +254,11 @@ mod tests {
 
     #[test]
     fn the_total_order_is_understood_of_integers_alone() {
-        let compared = |element_type: PrimitiveType| {
+        let compared = |element_type: PrimitiveType, stated: &str| {
             let mut proto = constant(element_type.into());
             let mut compare = proto.computations[0].instructions[0].clone();
             compare.opcode = "compare".to_owned();
+            compare.comparison_type = stated.to_owned();
             (compare.id, compare.operand_ids) = (4, vec![3, 3]);
             proto.computations[0].instructions.push(compare);
             proto.computations[0].root_id = 4;
@@ -269,8 +271,10 @@ mod tests {
             let mut module = Module::new(proto);
             run(&mut module)
         };
-        assert_eq!(compared(PrimitiveType::S32), Ok(()));
-        let error = compared(PrimitiveType::F32).unwrap_err();
-        assert!(matches!(error, Error::NotExecutable { .. }), "{error}");
+        for (float, integer) in [("", ""), ("FLOAT", "SIGNED")] {
+            assert_eq!(compared(PrimitiveType::S32, integer), Ok(()));
+            let error = compared(PrimitiveType::F32, float).unwrap_err();
+            assert!(matches!(error, Error::NotExecutable { .. }), "{error}");
+        }
     }
 }

@@ -50,6 +50,9 @@ pub fn major_to_minor(shape: &Shape) -> Vec<usize> {
     }
 }
 
+/// So that the bits of an array can be counted in an i64.
+const MOST_ELEMENTS: i64 = 1 << 55;
+
 impl Physical {
     pub fn of(shape: &Shape) -> Result<Self, Unmodelled> {
         let dimensions = &shape.dimensions;
@@ -78,7 +81,7 @@ impl Physical {
             }
             tail = layout.tail_padding_alignment_in_elements.max(1);
         }
-        let too_large = Unmodelled("an array of more than 2^63 elements");
+        let too_large = Unmodelled("an array of more than 2^55 elements");
         let mut elements = 1i64;
         let mut padded = vec![1i64; dimensions.len()];
         for axis in axes.iter_mut().rev() {
@@ -90,6 +93,7 @@ impl Physical {
         }
         let elements = elements
             .checked_add((tail - elements % tail) % tail)
+            .filter(|elements| *elements <= MOST_ELEMENTS)
             .ok_or(too_large)?;
         Ok(Self {
             axes,

@@ -8,8 +8,8 @@ use pjrt_sys::protos::xla::hlo_instruction_proto::SliceDimensions;
 use super::Error;
 use super::groups::{self, Groups};
 use super::ir::{
-    Builder, Computation, Instruction, Module, PrimitiveType, Shape, array, element_type, is_tuple,
-    shape_of,
+    Builder, Computation, Instruction, Module, PrimitiveType, Shape, array, binary_operation,
+    element_type, is_tuple, shape_of,
 };
 
 /// The computations that XLA CPU takes as reducers.
@@ -20,19 +20,18 @@ pub fn known(module: &Module) -> HashSet<i64> {
 }
 
 fn is_known(computation: &Computation) -> bool {
-    let [_, _, root] = &computation.instructions[..] else {
+    let Some(root) = binary_operation(computation) else {
         return false;
     };
     let boolean = root
         .shape
         .as_ref()
         .is_some_and(|shape| element_type(shape) == PrimitiveType::Pred);
-    root.id == computation.root_id
-        && match root.opcode.as_str() {
-            "add" | "multiply" | "minimum" | "maximum" => !boolean,
-            "and" | "or" => boolean,
-            _ => false,
-        }
+    match root.opcode.as_str() {
+        "add" | "multiply" | "minimum" | "maximum" => !boolean,
+        "and" | "or" => boolean,
+        _ => false,
+    }
 }
 
 /// In the place of an all-reduce over `groups` of two members or more.
@@ -130,4 +129,41 @@ fn as_map(instruction: &mut Instruction, called: Vec<i64>) {
     instruction.opcode = "map".to_owned();
     instruction.called_computation_ids = called;
     instruction.dimensions = (0..rank as i64).collect();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hlo::ir::ModuleProto;
+
+    fn reducer(operands: [i64; 2]) -> Computation {
+        let instruction = |id: i64, opcode: &str, operand_ids: &[i64]| Instruction {
+            id,
+            opcode: opcode.to_owned(),
+            operand_ids: operand_ids.to_vec(),
+            shape: Some(array(PrimitiveType::F32, &[])),
+            ..Default::default()
+        };
+        Computation {
+            instructions: vec![
+                instruction(0, "parameter", &[]),
+                instruction(1, "parameter", &[]),
+                instruction(2, "add", &operands),
+            ],
+            root_id: 2,
+            ..Default::default()
+        }
+    }
+
+    /// `(x, y) -> y + y` is not a sum.
+    #[test]
+    fn an_operation_that_does_not_take_both_parameters_is_not_known() {
+        for (operands, is_sum) in [([0, 1], true), ([1, 0], true), ([1, 1], false)] {
+            let module = Module::new(ModuleProto {
+                computations: vec![reducer(operands)],
+                ..Default::default()
+            });
+            assert_eq!(known(&module).len(), usize::from(is_sum), "{operands:?}");
+        }
+    }
 }

@@ -58,6 +58,8 @@ pub enum ProjectError {
     NoTpu,
     #[error("TPU_PARITY_NUMERICS: {0}")]
     Numerics(#[from] MxuNumericsError),
+    #[error("TPU_PARITY_COMPILE_LOG: cannot write {path}: {source}")]
+    CompileLog { path: PathBuf, source: io::Error },
 }
 
 /// The plug-in that a target runs on, checked.
@@ -213,8 +215,8 @@ impl Project {
 
     /// How a virtual TPU's matrix products round: `$TPU_PARITY_NUMERICS`, or `mxu`.
     pub fn numerics(&self) -> Result<MxuNumerics> {
-        match std::env::var("TPU_PARITY_NUMERICS") {
-            Ok(text) if !text.is_empty() => Ok(text.parse()?),
+        match std::env::var_os("TPU_PARITY_NUMERICS") {
+            Some(text) if !text.is_empty() => Ok(text.to_string_lossy().parse()?),
             _ => Ok(MxuNumerics::default()),
         }
     }

@@ -197,6 +197,8 @@ fn record(
                 element_type: tensor.element_type,
                 values: StoredTensor::encode(&tensor.values),
                 scale: tensor.scale.as_ref().map(StoredTensor::encode),
+                flushed: tensor.flushed.as_ref().map(StoredTensor::encode),
+                yardstick: tensor.yardstick,
             })
             .collect(),
     })

@@ -2,6 +2,7 @@
 
 mod format;
 mod generate;
+pub(crate) mod matrix_unit;
 mod store;
 mod verify;
 

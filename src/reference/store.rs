@@ -213,9 +213,15 @@ impl ReferenceStore {
         let mut outputs = Vec::with_capacity(record.outputs.len());
         for (output, tolerance) in record.outputs.iter().zip(&case.tolerances) {
             let decode = |stored: &super::format::StoredTensor| stored.decode();
-            let decoded = decode(&output.values)
-                .and_then(|values| Ok((values, output.scale.as_ref().map(decode).transpose()?)));
-            let (values, scale) = match decoded {
+            let decoded = decode(&output.values).and_then(|values| {
+                let scale = output.scale.as_ref().map(decode).transpose()?;
+                Ok((
+                    values,
+                    scale,
+                    output.flushed.as_ref().map(decode).transpose()?,
+                ))
+            });
+            let (values, scale, flushed) = match decoded {
                 Ok(decoded) => decoded,
                 Err(reason) => {
                     let place = self.places.get(&case.id);
@@ -228,10 +234,17 @@ impl ReferenceStore {
                     "its tolerance needs a scale and it has none".to_owned(),
                 ));
             }
+            if output.yardstick.is_none() && matches!(tolerance, Tolerance::Yardstick { .. }) {
+                return Ok(Lookup::Stale(
+                    "its tolerance needs a yardstick and it has none".to_owned(),
+                ));
+            }
             outputs.push(ReferenceTensor {
                 values,
                 element_type: output.element_type,
                 scale,
+                flushed,
+                yardstick: output.yardstick,
             });
         }
         Ok(Lookup::Found(outputs))

@@ -28,6 +28,8 @@ fn case(name: &str) -> Case {
         seed: 7,
         tolerances: vec![Tolerance::Exact],
         distribution: None,
+        tolerance_source: None,
+        layers: Vec::new(),
         unloadable: None,
     }
 }
@@ -53,6 +55,8 @@ fn record(case: &Case) -> Record {
             element_type: ElementType::F32,
             values: StoredTensor::encode(&values),
             scale: None,
+            flushed: None,
+            yardstick: None,
         }],
     }
 }

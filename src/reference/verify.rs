@@ -110,6 +110,8 @@ fn agree(case: &Case, stored: &[ReferenceTensor], again: &[ReferenceTensor]) -> 
         let tolerance = case.tolerances.get(index).unwrap_or(&Tolerance::Exact);
         let within = |tolerance: &Tolerance| {
             let reference = ReferenceTensor {
+                yardstick: None,
+                flushed: None,
                 values: stored.values.clone(),
                 element_type: stored.values.element_type(),
                 scale: stored.scale.clone(),
@@ -149,18 +151,31 @@ fn same_frame(stored: &ReferenceTensor, again: &ReferenceTensor) -> Result<(), S
             again.element_type, stored.element_type
         ));
     }
+    match (&stored.flushed, &again.flushed) {
+        (None, None) => {}
+        (Some(stored), Some(again)) => same_values(stored, again, "the value for flushed inputs")?,
+        (Some(_), None) => {
+            return Err("values for flushed inputs are stored, none were computed".to_owned());
+        }
+        (None, Some(_)) => {
+            return Err("values for flushed inputs were computed, none are stored".to_owned());
+        }
+    }
+    if stored.yardstick.is_some() != again.yardstick.is_some() {
+        return Err("one of the two has no yardstick".to_owned());
+    }
     match (&stored.scale, &again.scale) {
         (None, None) => Ok(()),
-        (Some(stored), Some(again)) => same_scale(stored, again),
+        (Some(stored), Some(again)) => same_values(stored, again, "the scale"),
         (Some(_), None) => Err("a scale is stored, none was computed".to_owned()),
         (None, Some(_)) => Err("no scale is stored, one was computed".to_owned()),
     }
 }
 
-fn same_scale(stored: &Tensor, again: &Tensor) -> Result<(), String> {
+fn same_values(stored: &Tensor, again: &Tensor, what: &str) -> Result<(), String> {
     if (stored.element_type(), stored.shape()) != (again.element_type(), again.shape()) {
         return Err(format!(
-            "the scale is {}{:?} now, {}{:?} stored",
+            "{what} is {}{:?} now, {}{:?} stored",
             again.element_type(),
             again.shape(),
             stored.element_type(),
@@ -176,7 +191,7 @@ fn same_scale(stored: &Tensor, again: &Tensor) -> Result<(), String> {
     match stored.iter().zip(&again).position(|(a, b)| !near(*a, *b)) {
         None => Ok(()),
         Some(at) => Err(format!(
-            "the scale differs, first at element {at}: {:?} now, {:?} stored",
+            "{what} differs, first at element {at}: {:?} now, {:?} stored",
             again[at], stored[at]
         )),
     }
@@ -185,6 +200,8 @@ fn same_scale(stored: &Tensor, again: &Tensor) -> Result<(), String> {
 /// The tolerance between two evaluations of a case's reference program.
 fn in_f64(tolerance: &Tolerance) -> Tolerance {
     match tolerance {
+        // Roundings add up through a model's layers; a million are still 1e-10.
+        Tolerance::Yardstick { .. } => Tolerance::Norm(1e6),
         Tolerance::Exact => Tolerance::Exact,
         Tolerance::Ulp(ulp) => Tolerance::Ulp(ulp.max(ELEMENTWISE_ULP)),
         Tolerance::Accumulate { terms, .. } => Tolerance::Accumulate {

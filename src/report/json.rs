@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::compiled::{Compiled, ESTIMATE};
+use super::models::ModelRow;
 use super::recompiles::Recompiles;
 use super::summary::{self, Group, KnownGroup, Section, Summary};
 use super::{PluginLine, ReportError};
 use crate::case::CaseId;
 use crate::outcome::{Evidence, OutcomeKind, Stage};
+use crate::store::ToleranceRecord;
 use crate::track::impact::IssueStatus;
 use crate::track::{IssueRef, IssueState, Totals, Verdict, VerdictKind};
 
@@ -27,6 +29,10 @@ struct Report<'a> {
     /// What the TPU compiler said; absent where no target has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     compiled: Option<CompiledPart<'a>>,
+    /// Tolerances whose numbers are somebody's findings; the others follow from the arithmetic.
+    tolerances: &'a [ToleranceRecord],
+    #[serde(skip_serializing_if = "<[ModelRow]>::is_empty")]
+    models: &'a [ModelRow<'a>],
     #[serde(skip_serializing_if = "Option::is_none")]
     recompiles: Option<&'a Recompiles>,
 }
@@ -190,6 +196,8 @@ pub fn render(summary: &Summary<'_>) -> Result<String, ReportError> {
             estimates: ESTIMATE,
             compiled: &summary.compiled,
         }),
+        tolerances: &record.tolerances,
+        models: &summary.models,
         recompiles: summary.recompiles,
     };
     let mut text = serde_json::to_string_pretty(&report)?;

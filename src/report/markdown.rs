@@ -18,6 +18,7 @@ macro_rules! put {
 
 mod across;
 mod compiled;
+mod models;
 mod tail;
 
 /// A report stays below this many bytes: long lists are cut until it does.
@@ -70,6 +71,7 @@ fn page(summary: &Summary<'_>, limits: Limits) -> String {
     page.unexpected(summary);
     page.matrix(summary);
     page.differences(summary);
+    page.models(summary);
     page.compiled(summary);
     for section in &summary.sections {
         page.section(section);
@@ -78,6 +80,7 @@ fn page(summary: &Summary<'_>, limits: Limits) -> String {
         put!(page, "{}", recompiles.markdown());
     }
     page.issues(summary);
+    page.tolerances(summary);
     page.environment(summary);
     page.text
 }

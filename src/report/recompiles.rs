@@ -31,6 +31,11 @@ pub struct Recompiles {
     pub recompiled: Vec<Function>,
 }
 
+/// `sum` makes -0 of nothing.
+fn total(times: impl Iterator<Item = f64>) -> f64 {
+    times.fold(0.0, |total, time| total + time)
+}
+
 impl Recompiles {
     pub fn of(log: &CompileLog) -> Self {
         let recompiled = log.recompiles();
@@ -39,12 +44,13 @@ impl Recompiles {
             compilations: log.records.len(),
             failed: log.records.iter().filter(|r| failed(&r.outcome)).count(),
             functions: log.functions().len(),
-            total_ms: log.records.iter().map(|record| record.total_ms).sum(),
-            recompile_ms: recompiled
-                .iter()
-                .flat_map(|function| function.shapes.iter().skip(1))
-                .map(|shapes| shapes.total_ms)
-                .sum(),
+            total_ms: total(log.records.iter().map(|record| record.total_ms)),
+            recompile_ms: total(
+                recompiled
+                    .iter()
+                    .flat_map(|function| function.shapes.iter().skip(1))
+                    .map(|shapes| shapes.total_ms),
+            ),
             recompiled,
         }
     }
@@ -248,6 +254,11 @@ mod tests {
 
     #[test]
     fn a_log_without_recompiles_says_so() {
+        let none = Recompiles::of(&CompileLog {
+            records: Vec::new(),
+        });
+        let text = none.terminal();
+        assert!(text.contains("0.00 s") && !text.contains("-0"), "{text}");
         let mut log = log();
         log.records.truncate(2);
         let recompiles = Recompiles::of(&log);

@@ -7,7 +7,7 @@ use super::escape;
 use super::summary::Summary;
 use super::units::{self, or_dash};
 use crate::case::Case;
-use crate::compare::{Comparison, ReferenceTensor, Tolerance};
+use crate::compare::{Comparison, ReferenceTensor};
 use crate::outcome::{Evidence, Metrics, Outcome, OutcomeKind, known_cost};
 use crate::tensor::Tensor;
 use crate::track::{Verdict, thousands};
@@ -76,7 +76,10 @@ pub fn case(shown: &Shown<'_>) -> String {
                 let (name, values) = (kind(&result.values), values(&result.values));
                 let own = result.element_type;
                 page.line(2, &format!("{index}: {name} for {own}: {values}"));
-                page.line(5, &format!("tolerance: {}", words(tolerance)));
+                page.line(5, &format!("tolerance: {tolerance}"));
+            }
+            if let Some(source) = &case.tolerance_source {
+                page.line(2, &format!("tolerance from: {source}"));
             }
         }
         Err(reason) => page.line(2, reason),
@@ -281,6 +284,25 @@ impl Page {
             comparison.cosine
         );
         self.line(4, &figures);
+        if let Some(times) = comparison.times_cpu {
+            self.line(
+                4,
+                &format!("{times:.2} times as far off as CPU in this precision"),
+            );
+        }
+        if let Some(predictions) = &comparison.predictions {
+            self.line(
+                4,
+                &format!(
+                    "predictions: the first class agrees in {} of {} rows, {} of {} of the best; divergence {:.3e} nats",
+                    predictions.top_1,
+                    predictions.rows,
+                    predictions.top_k,
+                    predictions.top_k_of,
+                    predictions.divergence
+                ),
+            );
+        }
     }
 }
 
@@ -301,34 +323,11 @@ fn values(tensor: &Tensor) -> String {
     format!("{}{more}", shown.join(", "))
 }
 
-/// As suite files write it.
-fn words(tolerance: &Tolerance) -> String {
-    match tolerance {
-        Tolerance::Exact => "exact".to_owned(),
-        Tolerance::Ulp(ulps) => format!("{ulps} ulp"),
-        Tolerance::Distance(0) => "the same value".to_owned(),
-        Tolerance::Distance(values) => format!("{values} values of the type away"),
-        Tolerance::Absolute(bound) => format!("{bound} absolute"),
-        Tolerance::Norm(factor) => format!("{factor} roundings of the largest value"),
-        Tolerance::Accumulate {
-            terms,
-            accumulator,
-            precision,
-        } => {
-            let precision = precision.map(|p| format!(", matrix unit at {p:?}").to_lowercase());
-            format!(
-                "a sum of {terms} products in {accumulator}{}",
-                precision.unwrap_or_default()
-            )
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::case::{Origin, ReferenceProgram};
-    use crate::compare::Mismatch;
+    use crate::compare::{Mismatch, Tolerance};
     use crate::outcome::{Estimate, NotExecutable};
     use crate::tensor::{Domain, ElementType, InputSpec};
     use crate::track::fixtures::{expect, expectations, ledger, outcome, run};
@@ -350,6 +349,8 @@ mod tests {
             }],
             seed: 9,
             tolerances: vec![Tolerance::Ulp(2.0)],
+            tolerance_source: None,
+            layers: Vec::new(),
             unloadable: None,
             distribution: None,
         }
@@ -361,6 +362,8 @@ mod tests {
         let text = case(&Shown {
             inputs: Ok(vec![dot.inputs[0].generate(9, 0).unwrap()]),
             reference: Ok(vec![ReferenceTensor {
+                yardstick: None,
+                flushed: None,
                 values: Tensor::from_f64(ElementType::F64, vec![], &[3.25]).unwrap(),
                 element_type: ElementType::F32,
                 scale: None,
@@ -397,6 +400,8 @@ mod tests {
             max_ulp: 3.0,
             relative_l2: 0.1,
             cosine: 0.99,
+            times_cpu: None,
+            predictions: None,
         }];
         run.record.environment.plugins[1].memory_limit = Some(4 << 20);
         let metrics = &mut run.outcomes[1].metrics;

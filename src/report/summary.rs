@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::compiled::Compiled;
 use super::escape;
+use super::models::{self, ModelRow};
 use super::recompiles::Recompiles;
 use crate::case::CaseId;
 use crate::hlo::MxuNumerics;
@@ -40,6 +41,8 @@ pub struct Summary<'a> {
     /// What loaded for each target.
     pub plugins: Vec<PluginLine>,
     pub compiled: Compiled<'a>,
+    /// Results measured by what CPU is off.
+    pub models: Vec<ModelRow<'a>>,
     /// Of a compile log that is to be shown with the run.
     pub recompiles: Option<&'a Recompiles>,
     labels: Labels,
@@ -159,6 +162,7 @@ impl<'a> Summary<'a> {
             issues,
             plugins: plugins(&run.record, &labels),
             compiled: Compiled::new(run, |target| labels.get(target).to_owned()),
+            models: models::rows(run, |target| labels.get(target).to_owned()),
             recompiles: None,
             labels,
         }

@@ -2,6 +2,8 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::outcome::OutcomeKind::{self, Crash, Error, Fail, Pass, Skipped, Timeout, Unsupported};
+use crate::store::ToleranceRecord;
+use crate::tensor::ElementType;
 use crate::track::fixtures::{expect, expectations, ledger, outcome, outcome_with, run as new_run};
 use crate::track::{VerdictKind, judge};
 
@@ -72,6 +74,13 @@ fn judged() -> (Run, Judgement, IssueLedger) {
         "refused | by <b>the</b> *compiler*",
         1,
     );
+    run.record.tolerances = vec![ToleranceRecord {
+        operator: "chlo/erf".to_owned(),
+        element_types: vec![ElementType::F32, ElementType::F64],
+        tolerance: "3 ulp".to_owned(),
+        source: "a paper | a <b>book</b>".to_owned(),
+        cases: 2,
+    }];
     let judgement = judge(&run, &expectations(&text), Some(&baseline));
     (run, judgement, ledger())
 }

@@ -1,15 +1,17 @@
 //! A virtual target's lines in the compile log that `TPU_PARITY_COMPILE_LOG` names: what a client of the plug-in would leave
 //! there, with the operator for the function and the suite file for the caller.
 
+use std::ops::Add;
 use std::path::PathBuf;
 
 use super::device::Stop;
 use crate::case::Case;
 use crate::hlo::MxuNumerics;
 use crate::outcome::{Metrics, known_cost};
+use crate::project::ProjectError;
 use crate::target::Target;
 use crate::virtual_tpu::COMPILE_LOG;
-use crate::virtual_tpu::compile_log::{LogOutcome, Record, SCHEMA, append};
+use crate::virtual_tpu::compile_log::{LogOutcome, Record, SCHEMA, append, open};
 
 pub(super) struct CompileLog {
     path: PathBuf,
@@ -17,12 +19,30 @@ pub(super) struct CompileLog {
     numerics: MxuNumerics,
 }
 
+/// `None` where the variable is not set.
+fn path() -> Option<PathBuf> {
+    let path = std::env::var_os(COMPILE_LOG).filter(|path| !path.is_empty())?;
+    Some(path.into())
+}
+
+/// Whether the log, where there is to be one, can be written: before anything runs, for no one reads what workers say.
+///
+/// # Errors
+/// [`ProjectError::CompileLog`], in the system's words.
+pub(super) fn check() -> Result<(), ProjectError> {
+    match path() {
+        None => Ok(()),
+        Some(path) => open(&path)
+            .map(|_| ())
+            .map_err(|source| ProjectError::CompileLog { path, source }),
+    }
+}
+
 impl CompileLog {
     /// `None` where the variable is not set.
     pub fn from_environment(target: &Target, numerics: MxuNumerics) -> Option<Self> {
-        let path = std::env::var_os(COMPILE_LOG).filter(|path| !path.is_empty())?;
         Some(Self {
-            path: path.into(),
+            path: path()?,
             target: target.clone(),
             numerics,
         })
@@ -70,7 +90,10 @@ impl CompileLog {
             partitions,
             outcome,
             message,
-            total_ms: [libtpu, passes, cpu].into_iter().flatten().sum(),
+            total_ms: [libtpu, passes, cpu]
+                .into_iter()
+                .flatten()
+                .fold(0.0, Add::add),
             libtpu_ms: libtpu,
             passes_ms: passes,
             cpu_ms: cpu,
@@ -111,6 +134,8 @@ mod tests {
             }],
             seed: 0,
             tolerances: Vec::new(),
+            tolerance_source: None,
+            layers: Vec::new(),
             unloadable: None,
             distribution: None,
         };

@@ -2,9 +2,10 @@
 
 use super::device::{Stop, compile_and_load, execute, generate_inputs};
 use crate::case::{Case, ReferenceProgram};
-use crate::compare::{ReferenceTensor, Tolerance};
+use crate::compare::{Errors, ReferenceTensor, Tolerance, Yardstick, flushable};
 use crate::outcome::{OutcomeKind, Stage};
 use crate::pjrt::{Client, CompileOptions, Device as PjrtDevice};
+use crate::reference::matrix_unit;
 use crate::tensor::{ElementType, Tensor};
 
 pub(super) fn reference(
@@ -17,21 +18,32 @@ pub(super) fn reference(
     let odd = |message: String| Stop::new(OutcomeKind::Error, Stage::Compare, message);
     let own = case.results().map_err(odd)?;
     let drawn = generate_inputs(case)?;
-    let (program, inputs) = match &case.reference_program {
-        ReferenceProgram::Widened(program) => {
-            (program.as_str(), drawn.iter().map(Tensor::widen).collect())
+    let widens = matches!(case.reference_program, ReferenceProgram::Widened(_));
+    let in_type = |inputs: &[Tensor]| -> Vec<Tensor> {
+        match widens {
+            true => inputs.iter().map(Tensor::widen).collect(),
+            false => inputs.to_vec(),
         }
-        ReferenceProgram::Native => (case.program.as_str(), drawn),
+    };
+    let program = match &case.reference_program {
+        ReferenceProgram::Widened(program) => program.as_str(),
+        ReferenceProgram::Native => case.program.as_str(),
         ReferenceProgram::Given(_) | ReferenceProgram::Absent(_) | ReferenceProgram::Refused(_) => {
             return Err(odd("no reference of this case can be computed".to_owned()));
         }
     };
+    let inputs = in_type(&drawn);
     let executable = compile_and_load(client, case, program, &exact())?;
     on_stage(Stage::Run);
     let run = |inputs: &[Tensor]| {
         execute(client, device, &executable, inputs).map_err(|e| Stop::plugin(Stage::Run, &e))
     };
     let values = run(&inputs)?;
+    let mut flushed = match without_subnormals(&drawn).map_err(odd)? {
+        Some(zeroed) => run(&in_type(&zeroed))?.into_iter().map(Some).collect(),
+        None => vec![None; values.len()],
+    };
+    flushed.resize(values.len(), None);
     let needs_scale = |t: &Tolerance| matches!(t, Tolerance::Accumulate { .. });
     let mut scales: Vec<Option<Tensor>> = vec![None; values.len()];
     if case.tolerances.iter().any(needs_scale) {
@@ -52,10 +64,13 @@ pub(super) fn reference(
             own.len()
         )));
     }
-    let widens = matches!(case.reference_program, ReferenceProgram::Widened(_));
     let mut reference = Vec::with_capacity(values.len());
-    for (index, ((values, scale), (element_type, shape))) in
-        values.into_iter().zip(scales).zip(own).enumerate()
+    for (index, (((values, scale), flushed), (element_type, shape))) in values
+        .into_iter()
+        .zip(scales)
+        .zip(flushed)
+        .zip(own)
+        .enumerate()
     {
         let wanted = if widens {
             element_type.widened()
@@ -70,13 +85,55 @@ pub(super) fn reference(
                 values.shape()
             )));
         }
+        let flushed = match flushed {
+            Some(flushed) => Some(as_declared(flushed, wanted).map_err(odd)?),
+            None => None,
+        };
         reference.push(ReferenceTensor {
+            flushed: flushed.filter(|flushed| differs(flushed, &values)),
             values,
             element_type,
             scale,
+            yardstick: None,
         });
     }
+    if case.tolerances.iter().any(needs_yardstick) {
+        let own = in_own_precision(client, device, case, &case.program, &drawn, &reference)?;
+        let passes = matrix_unit::in_bf16_passes(&case.program).map_err(odd)?;
+        let unit = in_own_precision(client, device, case, &passes, &drawn, &reference)?;
+        for (((result, tolerance), own), matrix_unit) in reference
+            .iter_mut()
+            .zip(&case.tolerances)
+            .zip(own)
+            .zip(unit)
+        {
+            result.yardstick = needs_yardstick(tolerance).then_some(Yardstick { own, matrix_unit });
+        }
+    }
     Ok(reference)
+}
+
+fn needs_yardstick(tolerance: &Tolerance) -> bool {
+    matches!(tolerance, Tolerance::Yardstick { .. })
+}
+
+/// How far off each result of the program in its own types is.
+fn in_own_precision(
+    client: &Client,
+    device: &PjrtDevice,
+    case: &Case,
+    program: &str,
+    inputs: &[Tensor],
+    reference: &[ReferenceTensor],
+) -> Result<Vec<Errors>, Stop> {
+    let executable = compile_and_load(client, case, program, &exact())?;
+    let results =
+        execute(client, device, &executable, inputs).map_err(|e| Stop::plugin(Stage::Run, &e))?;
+    let errors = results.iter().zip(reference).map(|(result, reference)| {
+        Errors::of(result, reference)
+            .map_err(|e| Stop::new(OutcomeKind::Error, Stage::Compare, e.to_string()))
+    });
+    errors.collect()
 }
 
 /// XLA CPU without the shortcut that it takes by default: `maximum` and `minimum` that drop a NaN in one of their operands,
@@ -96,6 +153,41 @@ fn as_declared(tensor: Tensor, declared: ElementType) -> Result<Tensor, String> 
     }
     let shape = tensor.shape().to_vec();
     Tensor::new(declared, shape, tensor.into_data()).map_err(|e| e.to_string())
+}
+
+/// The inputs with every subnormal that a target may flush replaced by a zero of its sign; `None` where there is none.
+fn without_subnormals(inputs: &[Tensor]) -> Result<Option<Vec<Tensor>>, String> {
+    let mut any = false;
+    let mut zeroed = Vec::with_capacity(inputs.len());
+    for input in inputs {
+        let Some(limit) = input
+            .element_type()
+            .float_format()
+            .and_then(|f| flushable(&f))
+        else {
+            zeroed.push(input.clone());
+            continue;
+        };
+        let mut values = input.to_f64();
+        for value in &mut values {
+            if *value != 0.0 && value.abs() < limit {
+                any = true;
+                *value = 0.0_f64.copysign(*value);
+            }
+        }
+        let shape = input.shape().to_vec();
+        let tensor = Tensor::from_f64(input.element_type(), shape, &values);
+        zeroed.push(tensor.map_err(|e| e.to_string())?);
+    }
+    Ok(any.then_some(zeroed))
+}
+
+/// Whether any element is another value, a zero of another sign included.
+fn differs(a: &Tensor, b: &Tensor) -> bool {
+    let same = |(x, y): (f64, f64)| x.to_bits() == y.to_bits() || x.is_nan() && y.is_nan();
+    a.element_type() != b.element_type()
+        || a.shape() != b.shape()
+        || !a.to_f64().into_iter().zip(b.to_f64()).all(same)
 }
 
 /// Floats without their sign; a complex number becomes its modulus, so that products of moduli add up in the real part.
@@ -133,6 +225,21 @@ mod tests {
         let z = Tensor::from_f64(ElementType::C128, vec![2], &[3.0, -4.0, 0.0, -2.0]).unwrap();
         assert_eq!(absolute(&z).unwrap().to_f64(), [5.0, 0.0, 2.0, 0.0]);
         assert_eq!(real_part(&z).unwrap().to_f64(), [3.0, 0.0]);
+    }
+
+    #[test]
+    fn subnormals_of_the_types_that_targets_flush_become_zeros_of_their_sign() {
+        let input = |t, values: &[f64]| Tensor::from_f64(t, vec![values.len()], values).unwrap();
+        let (tiny, small) = (2f64.powi(-127), 2f64.powi(-126));
+        let f32s = input(ElementType::F32, &[tiny, -tiny, small, 0.0, f64::INFINITY]);
+        // 2⁻²⁰ is a subnormal of f16, which is computed in f32.
+        let f16s = input(ElementType::F16, &[2f64.powi(-20)]);
+        assert_eq!(without_subnormals(std::slice::from_ref(&f16s)), Ok(None));
+        let zeroed = without_subnormals(&[f32s, f16s.clone()]).unwrap().unwrap();
+        let bits: Vec<u64> = zeroed[0].to_f64().iter().map(|v| v.to_bits()).collect();
+        let expected = [0.0, -0.0, small, 0.0, f64::INFINITY].map(f64::to_bits);
+        assert_eq!(bits, expected);
+        assert_eq!(zeroed[1], f16s);
     }
 
     #[test]

@@ -471,7 +471,7 @@ fn compare_all(
         match compare(got, reference, tolerance, numerics) {
             Ok(comparison) => {
                 if comparison.mismatches > 0 && first.is_none() {
-                    first = Some(describe(index, results.len(), &comparison));
+                    first = Some(describe(index, case, &comparison));
                 }
                 metrics.comparisons.push(comparison);
             }
@@ -479,7 +479,7 @@ fn compare_all(
                 mismatch @ (CompareError::ElementTypeMismatch { .. }
                 | CompareError::ShapeMismatch { .. }),
             ) => {
-                first.get_or_insert(format!("{}{mismatch}", result_name(index, results.len())));
+                first.get_or_insert(format!("{}{mismatch}", result_name(index, case)));
             }
             // The case or its reference is malformed: that says nothing of the target.
             Err(error) => {
@@ -491,27 +491,37 @@ fn compare_all(
     first.map_or(Ok(()), |message| Err(fail(message)))
 }
 
-fn describe(index: usize, results: usize, comparison: &Comparison) -> String {
+fn describe(index: usize, case: &Case, comparison: &Comparison) -> String {
     let mut text = format!(
         "{}{} of {} elements differ",
-        result_name(index, results),
+        result_name(index, case),
         comparison.mismatches,
         comparison.elements
     );
-    if let Some(first) = &comparison.first_mismatch {
-        text.push_str(&format!(
+    match &comparison.first_mismatch {
+        Some(first) => text.push_str(&format!(
             ", first at {:?}: {}, expected {}",
             first.index, first.got, first.expected
-        ));
+        )),
+        None => text.push_str(&format!(
+            " too far together: {:.3e} in the relative 2-norm",
+            comparison.relative_l2
+        )),
     }
     text
 }
 
-fn result_name(index: usize, results: usize) -> String {
-    if results == 1 {
-        String::new()
-    } else {
-        format!("result {index}: ")
+/// A model's results are named by its layers: the first that leaves its bound is where the error begins.
+fn result_name(index: usize, case: &Case) -> String {
+    let results = case.tolerances.len();
+    match case.layers.get(index) {
+        Some(layer) if index == 0 => format!("the first of {results} layers, {layer}: "),
+        Some(layer) => format!(
+            "layer {} of {results}, {layer}, is the first to leave its bound: ",
+            index + 1
+        ),
+        None if results == 1 => String::new(),
+        None => format!("result {index}: "),
     }
 }
 

@@ -18,6 +18,7 @@ mod process;
 mod progress;
 mod protocol;
 mod refusal;
+pub(crate) mod spawner;
 mod spmd;
 pub(crate) mod stderr;
 mod summary;

@@ -7,6 +7,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::compile_log;
 use crate::case::{Case, CaseId};
 use crate::hlo::MxuNumerics;
 use crate::outcome::Evidence;
@@ -55,6 +56,7 @@ impl PlannedTarget {
     pub fn resolve(project: &Project, target: &Target) -> Result<Self, ProjectError> {
         let mut planned = Self::new(target.clone(), project.resolve(target)?);
         if let Target::Virtual { .. } = target {
+            compile_log::check()?;
             let cpu = project.resolve(&Target::Cpu)?;
             planned.executor = Some(Executor {
                 plugin: cpu.path,

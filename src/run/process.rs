@@ -1,17 +1,17 @@
 //! A worker process as its supervisor sees it: started, given cases, watched, and killed when it hangs.
 
 use std::io::{self, BufReader, Write};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, ExitStatus};
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::protocol::{Hello, Request, Response, receive, send};
 use super::stderr::StderrTail;
-use super::{Interrupt, PlannedTarget, Result, RunError, sys};
+use super::{Interrupt, PlannedTarget, Result, RunError, spawner, sys};
 use crate::compare::ReferenceTensor;
 use crate::outcome::{Outcome, Stage};
 use crate::store::PluginRecord;
@@ -181,7 +181,7 @@ enum Next {
 
 impl Process {
     fn spawn(program: &Path) -> Result<Self> {
-        let mut child = spawner::spawn(program.to_owned()).map_err(|source| RunError::Spawn {
+        let mut child = spawner::spawn(program, "worker").map_err(|source| RunError::Spawn {
             program: program.to_owned(),
             source,
         })?;
@@ -339,41 +339,4 @@ pub(crate) fn signal_name(signal: i32) -> String {
         other => return format!("signal {other}"),
     };
     name.to_owned()
-}
-
-/// Starts all workers from one thread that lives as long as this process: the kernel's parent-death signal comes when
-/// the *thread* that started a process ends, and lanes come and go.
-mod spawner {
-    use super::*;
-
-    type Order = (PathBuf, Sender<io::Result<Child>>);
-
-    pub(super) fn spawn(program: PathBuf) -> io::Result<Child> {
-        static ORDERS: OnceLock<Sender<Order>> = OnceLock::new();
-        let orders = ORDERS.get_or_init(|| {
-            let (sender, orders) = mpsc::channel::<Order>();
-            thread::spawn(move || {
-                for (program, answer) in orders {
-                    let _ = answer.send(start(&program));
-                }
-            });
-            sender
-        });
-        let (answer, child) = mpsc::channel();
-        let gone = || io::Error::other("the thread that starts workers is gone");
-        orders.send((program, answer)).map_err(|_| gone())?;
-        child.recv().map_err(|_| gone())?
-    }
-
-    fn start(program: &Path) -> io::Result<Child> {
-        Command::new(program)
-            .arg("worker")
-            .arg(std::process::id().to_string())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            // Ctrl-C in a terminal goes to the whole foreground group; it is the supervisor's to answer.
-            .process_group(0)
-            .spawn()
-    }
 }

@@ -9,6 +9,7 @@ mod journal;
 mod record;
 mod run;
 mod seal;
+mod tolerances;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,7 @@ pub use journal::Journal;
 pub use record::{Environment, ExecutorRecord, PluginRecord, RUN_SCHEMA, RunRecord};
 pub use run::{Run, RunDir};
 pub use seal::RunWriter;
+pub use tolerances::ToleranceRecord;
 
 use crate::case::CaseId;
 

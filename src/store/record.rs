@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Result, RunDir, StoreError, seal};
+use super::{Result, RunDir, StoreError, ToleranceRecord, seal};
 use crate::hlo::MxuNumerics;
 use crate::target::Target;
 
@@ -43,6 +43,9 @@ pub struct RunRecord {
     /// Of the planned cases, so that a run is resumed with the same ones only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cases_hash: Option<String>,
+    /// The planned cases' tolerances in ulp and norm, whose numbers are somebody's findings.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tolerances: Vec<ToleranceRecord>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -120,6 +123,7 @@ impl RunRecord {
             exclude: Vec::new(),
             shard: None,
             cases_hash: None,
+            tolerances: Vec::new(),
         }
     }
 

@@ -36,6 +36,10 @@ pub struct Op {
     pub tolerance: Option<Located<toml::Value>>,
     /// Of a program that is to be refused: the constraint that it breaks, or `$name` of a binding that holds it.
     pub breaks: Option<Located<String>>,
+    /// Where a tolerance in ulp or norm comes from.
+    pub tolerance_source: Option<Located<String>>,
+    /// What each result is, of a model.
+    pub layers: Located<Vec<String>>,
     pub native: bool,
     pub program: Located<String>,
     pub inputs: Vec<Input>,
@@ -161,6 +165,8 @@ fn read_op(source: &mut Source<'_>, table: &DeTable<'_>, line: usize, suite: &st
     if tolerance.is_none() && breaks.is_none() {
         fields.missing(source, "tolerance");
     }
+    let tolerance_source = fields.string(source, "source");
+    let layers = read_layers(source, &mut fields, line, &case);
     let native = match fields.string(source, "reference") {
         None => false,
         Some(reference) => {
@@ -207,11 +213,43 @@ fn read_op(source: &mut Source<'_>, table: &DeTable<'_>, line: usize, suite: &st
         axes,
         filter,
         tolerance,
+        tolerance_source,
+        layers,
         native,
         program: program?,
         inputs,
         bind,
     })
+}
+
+fn read_layers(
+    source: &mut Source<'_>,
+    fields: &mut Fields<'_, '_>,
+    line: usize,
+    case: &str,
+) -> Located<Vec<String>> {
+    let Some(value) = fields.take("layers") else {
+        return Located {
+            value: Vec::new(),
+            line,
+        };
+    };
+    let line = source.line(value.span().start);
+    let names = match plain(value.get_ref()) {
+        toml::Value::Array(items) => items
+            .iter()
+            .map(|item| item.as_str().map(str::to_owned))
+            .collect(),
+        _ => None,
+    };
+    if names.is_none() {
+        let remedy = "write a list of strings, one for each result";
+        source.error(line, Some(case), "'layers' is no list of names", remedy);
+    }
+    Located {
+        value: names.unwrap_or_default(),
+        line,
+    }
 }
 
 fn read_axes(source: &mut Source<'_>, fields: &mut Fields<'_, '_>, case: &str) -> Vec<Axis> {

@@ -11,6 +11,7 @@ use super::template::{context, describe, environment, parse_type, plain};
 use super::tolerance::{domain, impossible, tolerances};
 use super::{SuiteError, SuiteErrors};
 use crate::case::{Case, CaseId, Origin, ReferenceProgram};
+use crate::compare::Tolerance;
 use crate::distribution::Distribution;
 use crate::tensor::{ElementType, InputSpec};
 
@@ -218,7 +219,28 @@ impl Expansion<'_> {
                 (tolerance.line, what, remedy.to_owned())
             },
         )?;
+        let tolerance_source = self.op.tolerance_source.as_ref();
+        if tolerance_source.is_none() && tolerances.iter().any(Tolerance::needs_source) {
+            return Err((
+                tolerance.line,
+                "a tolerance in ulp or norm without its source".to_owned(),
+                "write `source = \"…\"`: the paper, specification or derivation that gives the number".to_owned(),
+            ));
+        }
+        let layers = &self.op.layers;
+        if !layers.value.is_empty() && layers.value.len() != results.len() {
+            return Err((
+                layers.line,
+                format!(
+                    "{} layers for {} results",
+                    layers.value.len(),
+                    results.len()
+                ),
+                "name each result, in order".to_owned(),
+            ));
+        }
         Ok(Case {
+            layers: layers.value.clone(),
             seed: seed(self.family.seed, &id),
             id,
             origin: self.origin(point.line),
@@ -226,6 +248,7 @@ impl Expansion<'_> {
             reference_program,
             inputs,
             tolerances,
+            tolerance_source: tolerance_source.map(|source| source.value.clone()),
             distribution,
             unloadable: None,
         })
@@ -257,6 +280,8 @@ impl Expansion<'_> {
             reference_program: ReferenceProgram::Refused(constraint),
             inputs: Vec::new(),
             tolerances: Vec::new(),
+            tolerance_source: None,
+            layers: Vec::new(),
             distribution: None,
             unloadable: None,
         })

@@ -16,6 +16,7 @@ name = "add"
 t = ["f32", "bf16", "i32"]
 where = "not (t == 'i32' and variant == 'big')"
 tolerance = { ulp = { bf16 = 2, default = 1 } }
+source = "a proof"
 program = '''
 func.func @main(%x: {{ tensor(shape, t) }}) -> {{ tensor(shape, t) }} {
   %c = stablehlo.constant dense<{{ lit(t, 3) }}> : {{ tensor(shape, t) }}
@@ -78,7 +79,7 @@ fn a_grid_becomes_cases_with_stable_ids() {
         ]
     );
     let big = &cases[3];
-    assert_eq!(big.origin.to_string(), "suites/s/f.toml:24");
+    assert_eq!(big.origin.to_string(), "suites/s/f.toml:25");
     assert_eq!(big.inputs[0].element_type, ElementType::BF16);
     assert_eq!(big.inputs[0].shape, [64, 2]);
     assert_eq!(big.inputs[0].domain, Domain::Uniform { lo: -1.0, hi: 1.5 });
@@ -146,7 +147,7 @@ fn an_unknown_key_names_the_known_ones() {
     refused(
         load_body(&ADD.replace("domain = \"$domain\"", "domian = \"any\"")),
         &[
-            "suites/s/f.toml:19: case s/add: unknown key 'domian'",
+            "suites/s/f.toml:20: case s/add: unknown key 'domian'",
             "domain",
         ],
     );
@@ -161,7 +162,7 @@ fn an_undefined_variable_names_the_line_within_the_template() {
     let errors = load_body(&ADD.replace("lit(t, 3)", "lit(t, init)")).unwrap_err();
     let message = errors.0[0].to_string();
     for part in [
-        "suites/s/f.toml:11: case s/add/f32/small: template: ",
+        "suites/s/f.toml:12: case s/add/f32/small: template: ",
         "undefined",
         "init",
         "bind the name",
@@ -175,7 +176,7 @@ fn an_undefined_variable_names_the_line_within_the_template() {
 fn a_template_that_does_not_parse_names_its_line() {
     refused(
         load_body(&ADD.replace("lit(t, 3)", "lit(t, ")),
-        &["suites/s/f.toml:11: case s/add: template: ", "correct"],
+        &["suites/s/f.toml:12: case s/add: template: ", "correct"],
     );
 }
 
@@ -197,13 +198,29 @@ fn a_bound_that_nothing_can_break_is_refused() {
 }
 
 #[test]
+fn a_tolerance_in_ulp_or_norm_needs_its_source() {
+    let without = ADD.replace("source = \"a proof\"\n", "");
+    let message = load_body(&without).unwrap_err().to_string();
+    for part in [
+        "suites/s/f.toml:8: case s/add/f32/small: a tolerance in ulp or norm without its source",
+        "write `source = ",
+    ] {
+        assert!(message.contains(part), "{message}");
+    }
+    let exact = without.replace("{ ulp = { bf16 = 2, default = 1 } }", "\"exact\"");
+    assert!(load_body(&exact).is_ok());
+    let cases = load_body(ADD).unwrap();
+    assert_eq!(cases[0].tolerance_source.as_deref(), Some("a proof"));
+}
+
+#[test]
 fn duplicate_ids_name_both_places() {
     let twice = format!("{ADD}{}", ADD.replace("\"f32\", \"bf16\", ", ""));
     refused(
         load_body(&twice),
         &[
-            "suites/s/f.toml:46: case s/add/i32/small: ",
-            "already taken by suites/s/f.toml:22",
+            "suites/s/f.toml:48: case s/add/i32/small: ",
+            "already taken by suites/s/f.toml:23",
             "rename",
         ],
     );
@@ -244,7 +261,7 @@ fn a_bad_domain_is_refused() {
     refused(
         load_body(&one.replace("domain = \"any\"", "domain = \"anything\"")),
         &[
-            "suites/s/f.toml:16: case s/add/i32/small: ",
+            "suites/s/f.toml:17: case s/add/i32/small: ",
             "\"anything\" is not a domain",
             "write any, ",
         ],
@@ -252,7 +269,7 @@ fn a_bad_domain_is_refused() {
     refused(
         load_body(&one.replace("domain = \"any\"", "domain = \"unit\"")),
         &[
-            "suites/s/f.toml:16: case s/add/i32/small: ",
+            "suites/s/f.toml:17: case s/add/i32/small: ",
             "impossible for i32",
             "choose another",
         ],
@@ -267,7 +284,7 @@ fn a_bad_shape_is_refused() {
                 .replace("shape = \"shape\"", "shape = [2, -1]"),
         ),
         &[
-            "suites/s/f.toml:16: case s/add/i32/small: ",
+            "suites/s/f.toml:17: case s/add/i32/small: ",
             "[2, -1] is not a list of sizes",
             "write a list",
         ],
@@ -280,7 +297,7 @@ fn inputs_that_are_not_the_programs_parameters_are_refused() {
     refused(
         load_body(&one.replace("shape = \"shape\"", "shape = [3]")),
         &[
-            "suites/s/f.toml:16: case s/add/i32/small: ",
+            "suites/s/f.toml:17: case s/add/i32/small: ",
             "i32 [3]",
             "i32 [2]",
             "agree",

@@ -4,7 +4,7 @@
 //! A *recompile* is a compilation of a function that was compiled before with other shapes.
 
 use std::collections::BTreeMap;
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -79,11 +79,12 @@ pub enum LogError {
 pub fn append(path: &Path, record: &Record) -> io::Result<()> {
     let mut line = serde_json::to_vec(record)?;
     line.push(b'\n');
-    OpenOptions::new()
-        .append(true)
-        .create(true)
-        .open(path)?
-        .write_all(&line)
+    open(path)?.write_all(&line)
+}
+
+/// To add lines to; made if it is not there.
+pub fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().append(true).create(true).open(path)
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -94,7 +94,8 @@ impl Pool {
             facts: OnceLock::new(),
         });
         let first = Arc::clone(&pool);
-        thread::spawn(move || {
+        // `thread::spawn` panics where there can be no more threads.
+        let spawned = thread::Builder::new().spawn(move || {
             let launched = first.launch();
             let mut state = first.lock();
             state.starting = 0;
@@ -102,6 +103,9 @@ impl Pool {
             state.idle.extend(launched.ok());
             first.changed.notify_all();
         });
+        if spawned.is_err() {
+            *pool.lock() = State::default();
+        }
         pool
     }
 

@@ -1,18 +1,18 @@
 //! One compile helper as the plug-in sees it: started, asked, watched, and buried.
 
 use std::io::{self, BufReader};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, ChildStdin, ExitStatus};
 use std::ptr;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::wire::{Request, Response, receive, send};
 use crate::run::stderr::StderrTail;
-use crate::run::sys;
+use crate::run::{spawner, sys};
 
 /// How long a dead helper's standard error may take to close: a grandchild can hold it open for ever.
 const LAST_WORDS: Duration = Duration::from_millis(500);
@@ -39,7 +39,7 @@ pub enum Next {
 
 impl Process {
     pub fn spawn(program: &Path) -> io::Result<Self> {
-        let mut child = spawner::spawn(program.to_owned())?;
+        let mut child = spawner::spawn(program, "compile-helper")?;
         let missing = || io::Error::other("a pipe of the compile helper is missing");
         let input = child.stdin.take().ok_or_else(missing)?;
         let output = child.stdout.take().ok_or_else(missing)?;
@@ -162,43 +162,6 @@ fn describe(status: ExitStatus) -> String {
         (Some(signal), _) => format!("was killed by {}", crate::run::signal_name(signal)),
         (None, Some(code)) => format!("exited with status {code}"),
         (None, None) => "ended".to_owned(),
-    }
-}
-
-/// Starts all helpers from one thread that lives as long as this process: the kernel's parent-death signal comes when the
-/// *thread* that started a process ends, and a client's threads come and go.
-mod spawner {
-    use super::*;
-
-    type Order = (PathBuf, Sender<io::Result<Child>>);
-
-    pub fn spawn(program: PathBuf) -> io::Result<Child> {
-        static ORDERS: OnceLock<Sender<Order>> = OnceLock::new();
-        let orders = ORDERS.get_or_init(|| {
-            let (sender, orders) = mpsc::channel::<Order>();
-            thread::spawn(move || {
-                for (program, answer) in orders {
-                    let _ = answer.send(start(&program));
-                }
-            });
-            sender
-        });
-        let (answer, child) = mpsc::channel();
-        let gone = || io::Error::other("the thread that starts compile helpers is gone");
-        orders.send((program, answer)).map_err(|_| gone())?;
-        child.recv().map_err(|_| gone())?
-    }
-
-    fn start(program: &Path) -> io::Result<Child> {
-        Command::new(program)
-            .arg("compile-helper")
-            .arg(std::process::id().to_string())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            // Ctrl-C in a terminal goes to the whole foreground group; it is the client's to answer.
-            .process_group(0)
-            .spawn()
     }
 }
 

@@ -1,7 +1,7 @@
 use tpu_parity::hlo::ir::{ModuleProto, PrimitiveType, Shape, array, tuple};
 use tpu_parity::hlo::{Error, to_cpu};
 
-use crate::common::{as_f32s, f32s};
+use crate::f32::{as_f32s, f32s};
 use crate::program::{OPTIONS, module, run};
 
 const F32: PrimitiveType = PrimitiveType::F32;

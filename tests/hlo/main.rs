@@ -5,6 +5,8 @@
 #[path = "../pjrt/common.rs"]
 mod common;
 mod custom_calls;
+#[path = "../helpers/f32.rs"]
+mod f32;
 mod mxu;
 mod program;
 mod x64;

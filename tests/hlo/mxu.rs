@@ -3,7 +3,7 @@ use tpu_parity::hlo::ir::{ModuleProto, PrimitiveType, array};
 use tpu_parity::hlo::{MxuNumerics, Options};
 use tpu_parity::tensor::{ElementType, Tensor};
 
-use crate::common::{as_f32s, f32s};
+use crate::f32::{as_f32s, f32s};
 use crate::program::{OPTIONS, module, run};
 
 /// [n, k] times [k].

@@ -4,7 +4,6 @@ use std::process::Command;
 use tpu_parity::pjrt::{Client, NamedValue, Plugin};
 use tpu_parity::project::{Project, ResolvedPlugin};
 use tpu_parity::target::Target;
-use tpu_parity::tensor::{ElementType, Tensor};
 
 pub fn project() -> Project {
     Project::discover(Path::new(env!("CARGO_MANIFEST_DIR"))).expect("the project's own root")
@@ -27,23 +26,6 @@ pub fn client(name: &str) -> Client {
     load(name)
         .create_client(&[NamedValue::new("cpu_device_count", 2i64)])
         .unwrap()
-}
-
-pub fn f32s(shape: &[usize], values: &[f32]) -> Tensor {
-    let data = values
-        .iter()
-        .flat_map(|value| value.to_le_bytes())
-        .collect();
-    Tensor::new(ElementType::F32, shape.to_vec(), data).unwrap()
-}
-
-pub fn as_f32s(tensor: &Tensor) -> Vec<f32> {
-    assert_eq!(tensor.element_type(), ElementType::F32);
-    tensor
-        .data()
-        .chunks(4)
-        .map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap()))
-        .collect()
 }
 
 /// Runs `body` in a child whose environment is libtpu's on a machine without a TPU. `test` is the name of the calling

@@ -5,7 +5,8 @@ use tpu_parity::pjrt::*;
 use tpu_parity::tensor::ElementType::{F6E2M3FN, F6E3M2FN};
 use tpu_parity::tensor::{ElementType, Tensor};
 
-use crate::common::{as_f32s, client, f32s, load};
+use crate::common::{client, load};
+use crate::f32::{as_f32s, f32s};
 
 /// One module of tests a plug-in.
 macro_rules! on_each_plugin {

@@ -5,4 +5,6 @@
 
 mod common;
 mod cpu;
+#[path = "../helpers/f32.rs"]
+mod f32;
 mod libtpu;

@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tpu_parity::pjrt::*;
-use tpu_parity::tensor::{ElementType, Tensor};
+use tpu_parity::tensor::Tensor;
 
 /// The shared library that Cargo built with this test: it leaves libraries beside tests, and copies them to the folder
 /// above only when it is asked to build them. The program that compiles for it is in that folder.
@@ -22,22 +22,6 @@ pub fn client(options: &[(&str, &str)]) -> Client {
         .map(|(name, value)| NamedValue::new(*name, *value))
         .collect();
     plugin().create_client(&options).unwrap()
-}
-
-pub fn f32s(shape: &[usize], values: &[f32]) -> Tensor {
-    let data = values
-        .iter()
-        .flat_map(|value| value.to_le_bytes())
-        .collect();
-    Tensor::new(ElementType::F32, shape.to_vec(), data).unwrap()
-}
-
-pub fn as_f32s(tensor: &Tensor) -> Vec<f32> {
-    assert_eq!(tensor.element_type(), ElementType::F32);
-    let values = tensor.data().chunks(4);
-    values
-        .map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap()))
-        .collect()
 }
 
 /// Doubles and adds one; named `f`, so that its log can be told apart.

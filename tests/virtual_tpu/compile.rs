@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use tpu_parity::pjrt::*;
 
-use crate::common::{affine, as_f32s, client, f32s, refusal, run};
+use crate::common::{affine, client, refusal, run};
+use crate::f32::{as_f32s, f32s};
 
 /// What XLA's compilers and the passes between them are known to die of: a scan that is not declared associative aborts
 /// libtpu 0.0.52 (see the expectations of `aot-*`).

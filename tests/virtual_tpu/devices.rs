@@ -5,7 +5,8 @@ use std::path::Path;
 
 use tpu_parity::pjrt::*;
 
-use crate::common::{affine, as_f32s, client, f32s, in_child, library, plugin, refusal, run};
+use crate::common::{affine, client, in_child, library, plugin, refusal, run};
+use crate::f32::{as_f32s, f32s};
 
 #[test]
 fn it_is_a_tpu_and_says_that_it_is_virtual() {

@@ -4,6 +4,8 @@
 mod common;
 mod compile;
 mod devices;
+#[path = "../helpers/f32.rs"]
+mod f32;
 mod log;
 mod older;
 mod slice;

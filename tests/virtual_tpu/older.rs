@@ -6,7 +6,8 @@ use tpu_parity::pjrt::CompileOptions;
 use tpu_parity::project::Project;
 use tpu_parity::target::Target;
 
-use crate::common::{affine, as_f32s, client, f32s, in_child, plugin, run};
+use crate::common::{affine, client, in_child, plugin, run};
+use crate::f32::{as_f32s, f32s};
 
 fn over(name: &str, test: &str, body: fn()) {
     let project = Project::discover(Path::new(env!("CARGO_MANIFEST_DIR"))).unwrap();

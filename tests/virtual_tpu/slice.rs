@@ -2,7 +2,8 @@
 
 use tpu_parity::pjrt::*;
 
-use crate::common::{as_f32s, client, f32s};
+use crate::common::client;
+use crate::f32::{as_f32s, f32s};
 
 /// `inputs[d]` on device d; the first result of each.
 fn run(

@@ -69,6 +69,39 @@ impl Page {
         }
     }
 
+    /// The tolerances that do not follow from the arithmetic, each with where its number comes from.
+    pub(super) fn tolerances(&mut self, summary: &Summary<'_>) {
+        let tolerances = &summary.record.tolerances;
+        if tolerances.is_empty() {
+            return;
+        }
+        put!(self, "## Tolerances\n");
+        put!(
+            self,
+            "Everything else is compared exactly, or as a sum whose bound follows from its length, types and precision.\n"
+        );
+        put!(
+            self,
+            "<details><summary>Tolerances in ulp and norm, with their sources: {}</summary>\n",
+            tolerances.len()
+        );
+        put!(self, "| operator | results | tolerance | cases | source |");
+        put!(self, "|---|---|---|---:|---|");
+        for row in tolerances {
+            let types: Vec<&str> = row.element_types.iter().map(|t| t.name()).collect();
+            put!(
+                self,
+                "| {} | {} | {} | {} | {} |",
+                markdown_text(&row.operator),
+                types.join(", "),
+                markdown_text(&row.tolerance),
+                row.cases,
+                markdown_text(&row.source)
+            );
+        }
+        put!(self, "\n</details>\n");
+    }
+
     pub(super) fn environment(&mut self, summary: &Summary<'_>) {
         let environment = &summary.record.environment;
         put!(self, "## Environment\n");

@@ -60,13 +60,13 @@ pub(super) fn dense_in(text: &str) -> Result<Tensor, String> {
     .map_err(|reason| format!("a literal of {written}: {reason}"))
 }
 
-/// A splat of a few characters may ask for any amount of memory; no test needs more than this.
+/// A splat or a type of a few characters may ask for any amount of memory; no test needs more than this.
 const MOST_BYTES: usize = 1 << 30;
 /// Lists nest as deep as the rank.
 const MOST_DIMENSIONS: usize = 64;
 
-/// How many elements the literal has.
-fn elements(element_type: ElementType, shape: &[usize]) -> Result<usize, String> {
+/// How many elements a tensor of this type has; an error where it is too large for a test.
+pub(super) fn elements(element_type: ElementType, shape: &[usize]) -> Result<usize, String> {
     if shape.len() > MOST_DIMENSIONS {
         return Err(format!("it has more than {MOST_DIMENSIONS} dimensions"));
     }

@@ -55,7 +55,7 @@ pub fn load(dir: &Path) -> Result<Vec<Case>, TestdataError> {
         .par_iter()
         .map(|path| {
             let relative = path.strip_prefix(dir).unwrap_or(path);
-            match fs::read(path).map(String::from_utf8) {
+            match read(path).map(String::from_utf8) {
                 Ok(Ok(text)) => file_cases(path, relative, &text),
                 Ok(Err(_)) => vec![unloadable(path, relative, "the file is not UTF-8 text")],
                 Err(error) => {
@@ -67,6 +67,14 @@ pub fn load(dir: &Path) -> Result<Vec<Case>, TestdataError> {
     let mut cases: Vec<Case> = parts.into_iter().flatten().collect();
     tell_apart(&mut cases, dir);
     Ok(cases)
+}
+
+/// A pipe would be waited for, and a device read for ever.
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    match fs::metadata(path)?.is_file() {
+        true => fs::read(path),
+        false => Err(io::Error::other("it is no regular file")),
+    }
 }
 
 /// Does not follow links to directories, which may lead in a circle.
@@ -127,6 +135,8 @@ fn file_cases(path: &Path, relative: &Path, text: &str) -> Vec<Case> {
                     inputs: program.inputs,
                     seed: 0,
                     tolerances: program.tolerances,
+                    tolerance_source: None,
+                    layers: Vec::new(),
                     unloadable: None,
                     distribution: None,
                 },
@@ -182,6 +192,8 @@ fn refused(id: CaseId, origin: Origin, reason: &str) -> Case {
         inputs: Vec::new(),
         seed: 0,
         tolerances: Vec::new(),
+        tolerance_source: None,
+        layers: Vec::new(),
         unloadable: Some(format!("{origin}: {reason}")),
         distribution: None,
         origin,

@@ -76,6 +76,8 @@ fn unchecked(module: &Module<'_>, function: &Function<'_>) -> Result<Program, St
         .map(|written| {
             let known = written.replace('?', &OPEN_DIMENSION.to_string());
             let (element_type, shape) = literal::tensor_type(&known)?;
+            literal::elements(element_type, &shape)
+                .map_err(|reason| format!("a parameter of {written}: {reason}"))?;
             let size = shape.is_empty() && element_type.is_integer();
             Ok(InputSpec {
                 element_type,
@@ -230,6 +232,13 @@ impl<'a> Kept<'a> {
             .flat_map(|statement| text::values(statement))
             .map(|(_, value)| value)
             .collect();
+        // A constant that is checked and does nothing else is what is tested.
+        let tested: BTreeSet<Value> = test
+            .results
+            .iter()
+            .map(|(value, _)| value.clone())
+            .filter(|value| !used.contains(value))
+            .collect();
         used.extend(test.results.iter().map(|(value, _)| value.clone()));
         let wanted: BTreeSet<Value> = computing
             .iter()
@@ -251,8 +260,9 @@ impl<'a> Kept<'a> {
         let named = live.iter().any(|(_, source)| source.called);
         let (parameters, constants): (Vec<_>, Vec<_>) =
             live.into_iter().partition(|(value, source)| {
-                let element_type = source.tensor.element_type();
-                source.called || !(named || element_type.is_integer() && wanted.contains(value))
+                let is_integer = source.tensor.element_type().is_integer();
+                let stays = named || tested.contains(value) || is_integer && wanted.contains(value);
+                source.called || !stays
             });
         let stays: BTreeSet<usize> = constants.iter().map(|(_, s)| s.statement).collect();
         Self {

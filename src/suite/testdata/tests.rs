@@ -168,6 +168,30 @@ func.func @main() {
     assert_eq!(case.tolerances, [Tolerance::Exact, Tolerance::Exact]);
 }
 
+/// As a parameter it would be handed back, whatever the compiler makes of constants.
+#[test]
+fn a_constant_that_is_itself_checked_stays_a_constant() {
+    let case = one(r#"
+func.func @main() {
+  %c = stablehlo.constant dense<[1, 2]> : tensor<2xi32>
+  %x = stablehlo.constant dense<3> : tensor<2xi32>
+  %0 = stablehlo.add %x, %x : tensor<2xi32>
+  check.expect_eq_const %c, dense<[1, 2]> : tensor<2xi32>
+  check.expect_eq_const %0, dense<6> : tensor<2xi32>
+  func.return
+}"#);
+    assert_program(
+        &case,
+        &[
+            "func.func public @main(%input_0: tensor<2xi32>) -> (tensor<2xi32>, tensor<2xi32>) {",
+            "%c = stablehlo.constant dense<[1, 2]> : tensor<2xi32>",
+            "%0 = stablehlo.add %input_0, %input_0 : tensor<2xi32>",
+            "return %c, %0 : tensor<2xi32>, tensor<2xi32>",
+            "}",
+        ],
+    );
+}
+
 #[test]
 fn each_function_of_a_split_file_is_a_case() {
     let cases = cases_of(
@@ -309,6 +333,10 @@ fn what_is_no_test_is_a_case_that_says_so() {
             "not StableHLO's",
         ),
         (
+            "func.func @main(%x: tensor<99999999999xf32>) { return }",
+            "more than 1073741824 bytes",
+        ),
+        (
             "func.func @f(%x: tensor<f32>) {\n check.expect_eq_const %x, dense<1.0> : tensor<f32>\n return }",
             "has parameters",
         ),
@@ -398,12 +426,14 @@ fn every_file_is_a_case_with_an_id_of_its_own_and_bad_directories_are_told() {
         fs::write(path, JAX_FORM).unwrap();
     }
     fs::write(dir.path().join("bytes.mlir"), [0xFF, 0xFE]).unwrap();
+    // Reading it would go on for ever.
+    std::os::unix::fs::symlink("/dev/zero", dir.path().join("endless.mlir")).unwrap();
     let cases = load(dir.path()).unwrap();
     let ids: std::collections::BTreeSet<&str> = cases.iter().map(|c| c.id.as_str()).collect();
-    assert_eq!((cases.len(), ids.len()), (4, 4), "{ids:?}");
-    let told = cases
-        .iter()
-        .find_map(|case| case.unloadable.clone())
-        .unwrap();
-    assert!(told.contains("not UTF-8"), "{told}");
+    assert_eq!((cases.len(), ids.len()), (5, 5), "{ids:?}");
+    for (file, reason) in [("bytes", "not UTF-8"), ("endless", "no regular file")] {
+        let case = cases.iter().find(|case| case.id.as_str().contains(file));
+        let told = case.unwrap().unloadable.as_deref().unwrap_or_default();
+        assert!(told.contains(reason), "{told}");
+    }
 }
