@@ -4,10 +4,12 @@ mod compile_helper;
 mod coverage;
 mod diff;
 mod doctor;
+mod exhaustive;
 mod gate;
 mod issues;
 mod judged;
 mod list;
+mod power;
 mod reference;
 mod report;
 mod run;
@@ -48,8 +50,10 @@ enum Command {
     Doctor(doctor::Doctor),
     Coverage(coverage::Args),
     Diff(diff::Args),
+    Exhaustive(exhaustive::Args),
     Gate(gate::Args),
     Issues(issues::Args),
+    Power(power::Args),
     Reference(reference::Args),
     Report(report::Args),
     List(list::Args),
@@ -108,8 +112,10 @@ pub fn main() -> ExitCode {
         Command::Doctor(command) => command.run(&cli.global),
         Command::Coverage(args) => coverage::run(&args),
         Command::Diff(args) => diff::run(&cli.global, &args),
+        Command::Exhaustive(args) => exhaustive::run(&args),
         Command::Gate(args) => gate::run(&cli.global, &args),
         Command::Issues(args) => issues::run(&cli.global, &args),
+        Command::Power(args) => power::run(&args),
         Command::Reference(args) => reference::run(&args),
         Command::Report(args) => report::run(&cli.global, &args),
         Command::List(args) => list::run(&args),

@@ -1,6 +1,7 @@
 //! Which elements agree: each rule by hand arithmetic. What a comparison reports is in `figures`.
 
 mod checks;
+mod fast;
 mod figures;
 mod pairs;
 
@@ -259,6 +260,22 @@ fn flushed_subnormals_are_zero_of_the_same_sign() {
     ));
     // f16's subnormals are f32's normals: nothing flushes them.
     assert!(!agrees(F16, 0.0, pow2(-16), &Tolerance::Exact, &FLUSH));
+}
+
+/// A product just below the smallest normal of f64 rounds up to it, and is tiny all the same where results are flushed.
+#[test]
+fn a_rounded_reference_at_the_smallest_normal_may_have_been_flushed() {
+    let smallest = pow2(-1022);
+    assert!(agrees(F64, -0.0, -smallest, &Tolerance::Exact, &FLUSH));
+    assert!(!agrees(F64, 0.0, -smallest, &Tolerance::Exact, &FLUSH));
+    assert!(!agrees(F64, 0.0, smallest, &Tolerance::Exact, &PLAIN));
+    assert!(!agrees(
+        F64,
+        0.0,
+        smallest.next_up(),
+        &Tolerance::Exact,
+        &FLUSH
+    ));
 }
 
 #[test]

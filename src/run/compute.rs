@@ -138,7 +138,7 @@ fn in_own_precision(
 
 /// XLA CPU without the shortcut that it takes by default: `maximum` and `minimum` that drop a NaN in one of their operands,
 /// and the sign of a zero, where StableHLO asks for IEEE 754's `maximum` and `minimum`.
-fn exact() -> CompileOptions {
+pub(super) fn exact() -> CompileOptions {
     CompileOptions::default().flag("xla_cpu_enable_fast_min_max", false)
 }
 
@@ -156,7 +156,7 @@ fn as_declared(tensor: Tensor, declared: ElementType) -> Result<Tensor, String> 
 }
 
 /// The inputs with every subnormal that a target may flush replaced by a zero of its sign; `None` where there is none.
-fn without_subnormals(inputs: &[Tensor]) -> Result<Option<Vec<Tensor>>, String> {
+pub(crate) fn without_subnormals(inputs: &[Tensor]) -> Result<Option<Vec<Tensor>>, String> {
     let mut any = false;
     let mut zeroed = Vec::with_capacity(inputs.len());
     for input in inputs {
@@ -183,7 +183,7 @@ fn without_subnormals(inputs: &[Tensor]) -> Result<Option<Vec<Tensor>>, String> 
 }
 
 /// Whether any element is another value, a zero of another sign included.
-fn differs(a: &Tensor, b: &Tensor) -> bool {
+pub(crate) fn differs(a: &Tensor, b: &Tensor) -> bool {
     let same = |(x, y): (f64, f64)| x.to_bits() == y.to_bits() || x.is_nan() && y.is_nan();
     a.element_type() != b.element_type()
         || a.shape() != b.shape()

@@ -24,17 +24,22 @@ pub(crate) mod stderr;
 mod summary;
 mod supervisor;
 pub(crate) mod sys;
+mod terms;
+mod torch;
 mod virtual_tpu;
 pub mod worker;
 
+pub(crate) use compute::{differs, without_subnormals};
 pub use error::RunError;
 pub use interrupt::Interrupt;
 pub use parse_error::parser_message;
 pub use plan::{Executor, Plan, PlannedTarget, Shard, ShardError};
-pub use pool::{Computed, Pool, Reference, RunOptions};
+pub use pool::{Computed, Found, Pool, Reference, RunOptions};
 pub(crate) use process::signal_name;
 pub use progress::Progress;
+pub use protocol::Outputs;
 pub use summary::{Counts, summary_table};
 pub use supervisor::{Fleet, Lost, Summary, execute};
+pub use terms::{Term, Terms};
 
 pub type Result<T> = std::result::Result<T, RunError>;
