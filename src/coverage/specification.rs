@@ -249,18 +249,14 @@ impl Specification {
             entry.matchers.iter().any(|glob| {
                 glob.is_match(&operator.name)
                     || label.as_ref().is_some_and(|label| glob.is_match(label))
-            }) && kind.is_none_or(|kind| entry.kinds.contains(&kind))
+            }) && fits(&entry.kinds, kind)
         })
     }
 
     /// The first entry that says why there is a case outside the list; `kind` is none of a subject that is no operator.
     pub fn beyond(&self, operator: &str, kind: Option<Kind>) -> Option<usize> {
         self.beyond.iter().position(|entry| {
-            entry.matchers.iter().any(|glob| glob.is_match(operator))
-                && match kind {
-                    Some(kind) => entry.kinds.contains(&kind),
-                    None => entry.kinds.is_empty(),
-                }
+            entry.matchers.iter().any(|glob| glob.is_match(operator)) && fits(&entry.kinds, kind)
         })
     }
 }
@@ -280,6 +276,14 @@ impl Operator {
             1 => self.name.clone(),
             _ => format!("{}.{}", self.name, value.name),
         }
+    }
+}
+
+/// An entry without types is of what has none.
+fn fits(kinds: &BTreeSet<Kind>, kind: Option<Kind>) -> bool {
+    match kind {
+        Some(kind) => kinds.contains(&kind),
+        None => kinds.is_empty(),
     }
 }
 
