@@ -107,6 +107,8 @@ pub enum ReferenceProgram {
     Given(Vec<Tensor>),
     /// The case has none; this says why, and is the reason to skip it once it has run.
     Absent(String),
+    /// The program is invalid, and a plug-in must refuse it; this is the constraint of the specification that it breaks.
+    Refused(String),
 }
 
 /// Where a case was declared, for messages.
@@ -139,6 +141,9 @@ pub struct Case {
     /// Where the numbers of tolerances in ulp and norm come from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tolerance_source: Option<String>,
+    /// Of a model: what each result is, in the order in which the model computes them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub layers: Vec<String>,
     /// Of a case that runs on several devices: how it lies on them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distribution: Option<Distribution>,
@@ -151,6 +156,14 @@ impl Case {
     /// BLAKE3 of the program text, in hex.
     pub fn program_hash(&self) -> String {
         blake3::hash(self.program.as_bytes()).to_hex().to_string()
+    }
+
+    /// Of a program that a plug-in must refuse: the constraint of the specification that it breaks.
+    pub fn breaks(&self) -> Option<&str> {
+        match &self.reference_program {
+            ReferenceProgram::Refused(constraint) => Some(constraint),
+            _ => None,
+        }
     }
 
     /// How many devices it needs.

@@ -46,12 +46,14 @@ fn case(name: &str, misdeed: &str) -> Case {
         tolerances: vec![Tolerance::Exact],
         distribution: None,
         tolerance_source: None,
+        layers: Vec::new(),
         unloadable: None,
     }
 }
 
 fn reference(_: &Case) -> Reference {
     Ok(vec![ReferenceTensor {
+        yardstick: None,
         flushed: None,
         values: Tensor::from_f64(ElementType::F64, vec![3], &[1.0, 2.0, 3.0]).unwrap(),
         element_type: ElementType::F32,

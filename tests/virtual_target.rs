@@ -51,6 +51,7 @@ fn case(program: &str, inputs: Vec<InputSpec>) -> Case {
         seed: 0,
         tolerances: vec![Tolerance::Exact],
         tolerance_source: None,
+        layers: Vec::new(),
         unloadable: None,
         distribution: None,
     }
@@ -66,6 +67,7 @@ fn input(shape: &[usize], values: &[f64]) -> InputSpec {
 
 fn reference(shape: &[usize], values: &[f64]) -> Result<Vec<ReferenceTensor>, String> {
     Ok(vec![ReferenceTensor {
+        yardstick: None,
         flushed: None,
         values: Tensor::from_f64(ElementType::F64, shape.to_vec(), values).unwrap(),
         element_type: ElementType::F32,

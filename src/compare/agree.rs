@@ -20,6 +20,9 @@ pub(super) struct Floats {
     flushed_below: f64,
 }
 
+/// References are in f64 at most, so that those of f64 alone are rounded to the element type.
+const F64_MANTISSA: u32 = 52;
+
 /// Equal, any NaN to any NaN, and zeros by sign.
 fn same(a: f64, b: f64) -> bool {
     a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan())
@@ -34,11 +37,24 @@ impl Floats {
             bound,
             max_finite: format.max_finite(),
             within_is_enough: !bound.is_exact() && bound.check().is_none() && format.has_sign(),
-            flushed_below: if flushes(&format, numerics) {
+            flushed_below: if flushes(&format, numerics) && own.mantissa_bits == F64_MANTISSA {
+                // The reference is rounded already: the smallest normal may stand for a little less, which flushes.
+                format.min_normal().next_up()
+            } else if flushes(&format, numerics) {
                 format.min_normal()
             } else {
                 0.0
             },
+        }
+    }
+
+    /// The bound at a reference of this magnitude as a distance, whatever the tolerance.
+    pub fn distance(&self, magnitude: f64, scale: f64) -> f64 {
+        match self.bound.check() {
+            Some(Check::Distance(most)) => (most as f64).max(0.5) * self.spacing.at(magnitude),
+            Some(Check::Absolute(bound)) => bound,
+            None if self.bound.is_exact() => 0.5 * self.spacing.at(magnitude),
+            None => self.bound.at(magnitude, scale),
         }
     }
 

@@ -79,6 +79,7 @@ mod tests {
             Tensor::from_f64(t, vec![values.len() / parts], values).unwrap()
         };
         let reference = ReferenceTensor {
+            yardstick: None,
             values: tensor(element_type.widened(), exact),
             element_type,
             scale: None,

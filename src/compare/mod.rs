@@ -1,26 +1,36 @@
 //! Decides whether a target's result agrees with its reference, and measures by how much it does not.
 //!
 //! `bound` holds the error model: how far a float may lie from its reference. `agree` is the verdict on one element.
-//! `scan` goes once over the data with all cores and gathers verdicts and figures.
+//! `scan` goes once over the data with all cores and gathers verdicts and figures, with `fast` for what is ordinary. `explain` says what kind of failure it is.
 
 mod agree;
 mod bound;
 mod element;
+mod explain;
+mod fast;
 mod figures;
 mod flushed;
+mod rounding;
 mod scan;
+mod yardstick;
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 pub use element::Judge;
 pub use flushed::flushable;
+pub use yardstick::{Errors, Predictions, Yardstick};
 
 use crate::hlo::MxuNumerics;
 use crate::target::is_tpu;
 use crate::tensor::format::Specials;
 use crate::tensor::{ElementType, FloatFormat, Tensor};
+
+pub use explain::{Explanation, Fault, Known, explain};
+pub(crate) use rounding::{Directed, directed};
+pub(crate) use scan::Scan as Rules;
 
 /// How far a float result may lie from its reference. Integers, bools, shapes, element types, NaN positions, infinities and
 /// signs of zero are compared exactly whatever the tolerance.
@@ -49,12 +59,19 @@ pub enum Tolerance {
     Distance(u64),
     /// `|got − ref| ≤ bound`, by parts of a complex element: StableHLO's `check.expect_almost_eq`.
     Absolute(f64),
+    /// Of a whole model: no worse than `factor` times what CPU is in the precision that the target uses, both against f64, in
+    /// the largest error and in the relative 2-norm. A CPU that is exact counts as one rounding off.
+    Yardstick {
+        factor: f64,
+        /// The last dimension is one of classes: how far the predictions agree is reported beside.
+        logits: bool,
+    },
 }
 
 impl Tolerance {
     /// Whether its number is somebody's finding, and not the arithmetic's own.
     pub fn needs_source(&self) -> bool {
-        matches!(self, Self::Ulp(_) | Self::Norm(_))
+        matches!(self, Self::Ulp(_) | Self::Norm(_) | Self::Yardstick { .. })
     }
 }
 
@@ -66,6 +83,12 @@ impl fmt::Display for Tolerance {
             Self::Distance(0) => f.write_str("the same value"),
             Self::Distance(values) => write!(f, "{values} values of the type away"),
             Self::Absolute(bound) => write!(f, "{bound} absolute"),
+            Self::Yardstick { factor, .. } => {
+                write!(
+                    f,
+                    "{factor} times what CPU is off in the target's precision"
+                )
+            }
             Self::Norm(factor) => write!(f, "{factor} roundings of the largest value"),
             Self::Accumulate {
                 terms,
@@ -113,6 +136,16 @@ pub struct Comparison {
     pub relative_l2: f64,
     /// Cosine of the angle between the two as vectors; 1 where both are zero or empty, 0 where one is.
     pub cosine: f64,
+    /// What kind of failure it is, where elements differ and the comparison's caller asked [`explain`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub explanation: Option<Explanation>,
+    /// How many times as far off as CPU in the target's precision, where the tolerance is a yardstick: of the largest error and
+    /// the relative 2-norm the worse.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub times_cpu: Option<f64>,
+    /// How far the predictions agree, of a model's logits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predictions: Option<Predictions>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -134,6 +167,8 @@ pub struct ReferenceTensor {
     /// The values where subnormal inputs are taken for zeros of their sign, if those are other values: an element that agrees
     /// with its counterpart here is as right on a target that flushes subnormals. Type and shape are those of `values`.
     pub flushed: Option<Tensor>,
+    /// How far off CPU is in the program's own precision, where a tolerance measures by that.
+    pub yardstick: Option<Yardstick>,
 }
 
 impl From<Tensor> for ReferenceTensor {
@@ -144,6 +179,7 @@ impl From<Tensor> for ReferenceTensor {
             values,
             scale: None,
             flushed: None,
+            yardstick: None,
         }
     }
 }
@@ -197,6 +233,12 @@ impl Numerics {
         }
     }
 
+    /// Whether a program's products may be of bf16 operands. The TPU compiler keeps what only products of the default precision
+    /// read in bf16, so that they are whatever rounds the operands that it left alone.
+    fn products_in_bf16(&self) -> bool {
+        self.matmul_bf16_passes || self.f64_as_f32_pairs
+    }
+
     /// The format that results of the type, or the parts of complex ones, have here; `None` of integers.
     fn format(&self, element_type: ElementType) -> Option<FloatFormat> {
         match element_type {
@@ -231,6 +273,10 @@ pub enum CompareError {
     },
     #[error("the tolerance 'accumulate' needs the reference's scale; generate the reference again")]
     MissingScale,
+    #[error(
+        "the tolerance 'yardstick' needs what CPU is off in the program's precision; generate the reference again"
+    )]
+    MissingYardstick,
     #[error(
         "the scale is {element_type} {shape:?}, which does not fit a result of shape {expected:?}; generate the reference again"
     )]
@@ -274,6 +320,36 @@ pub fn compare(
     tolerance: &Tolerance,
     numerics: &Numerics,
 ) -> Result<Comparison, CompareError> {
+    let reference = fitting(got, reference, numerics)?;
+    match *tolerance {
+        Tolerance::Yardstick { factor, logits } => {
+            yardstick::compare(got, &reference, factor, logits, numerics)
+        }
+        _ => scan::compare(got, &reference, tolerance, numerics),
+    }
+}
+
+/// The tolerance as a bound on single elements: of a yardstick the one in norm that it comes to.
+pub(crate) fn of_elements<'a>(
+    tolerance: &'a Tolerance,
+    reference: &ReferenceTensor,
+    numerics: &Numerics,
+) -> Result<Cow<'a, Tolerance>, CompareError> {
+    Ok(match *tolerance {
+        Tolerance::Yardstick { factor, .. } => {
+            Cow::Owned(yardstick::of_elements(reference, factor, numerics)?)
+        }
+        _ => Cow::Borrowed(tolerance),
+    })
+}
+
+/// What the result is measured against, of those values that are right: the nearer ones. Element types and shapes then fit
+/// each other.
+pub(crate) fn fitting<'a>(
+    got: &Tensor,
+    reference: &'a ReferenceTensor,
+    numerics: &Numerics,
+) -> Result<Cow<'a, ReferenceTensor>, CompareError> {
     let expected = reference.element_type;
     if got.element_type() != expected {
         return Err(CompareError::ElementTypeMismatch {
@@ -294,18 +370,15 @@ pub fn compare(
             values,
         });
     }
-    let chosen;
-    let reference = match &reference.flushed {
+    match &reference.flushed {
         Some(flushed) if numerics.flush_subnormals => {
             if flushed.element_type() != values || flushed.shape() != reference.values.shape() {
                 return Err(CompareError::Flushed);
             }
-            chosen = flushed::nearer(got, reference, flushed);
-            &chosen
+            Ok(Cow::Owned(flushed::nearer(got, reference, flushed)))
         }
-        _ => reference,
-    };
-    scan::compare(got, reference, tolerance, numerics)
+        _ => Ok(Cow::Borrowed(reference)),
+    }
 }
 
 #[cfg(test)]

@@ -100,10 +100,12 @@ fn product() -> Result<(Case, ReferenceTensor), Box<dyn std::error::Error>> {
         seed: 0,
         tolerances: vec![Tolerance::Exact],
         tolerance_source: None,
+        layers: Vec::new(),
         unloadable: None,
         distribution: None,
     };
     let reference = ReferenceTensor {
+        yardstick: None,
         flushed: None,
         values: Tensor::from_f64(ElementType::F64, vec![2, 2], &[7.0, 10.0, 15.0, 22.0])?,
         element_type: ElementType::F32,

@@ -9,7 +9,6 @@ use super::operators::Operator;
 use crate::compare::Numerics;
 use crate::outcome::{Metrics, Outcome, OutcomeKind, Stage};
 use crate::run::{Interrupt, Pool, Progress, RunError};
-use crate::tensor::Tensor;
 
 /// What came of one operator on one target.
 #[derive(Debug, Clone)]
@@ -140,12 +139,11 @@ fn chunks(
             Ok(case) => case,
             Err(message) => return failed(OutcomeKind::Error, message),
         };
-        let results = match pool.evaluate(&case, interrupt)? {
+        let results = match pool.outputs(&case, interrupt)? {
             None => return Ok(None),
             Some(Err(outcome)) => return Ok(Some(Some(*outcome))),
-            Some(Ok(results)) => results,
+            Some(Ok(outputs)) => outputs.results,
         };
-        let results: Vec<Tensor> = results.into_iter().map(|result| result.values).collect();
         let length = operands.first().map_or(0, Vec::len);
         let result = match &results[..] {
             [result] if result.element_type() == operator.result && result.shape() == [length] => {

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::case::CaseId;
+use crate::compare::Yardstick;
 use crate::tensor::{ElementType, Tensor};
 
 pub const SCHEMA: &str = "tpu-parity/reference/1";
@@ -71,6 +72,9 @@ pub struct Output {
     /// The same program on inputs whose subnormals are zeros, where that gives other values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flushed: Option<StoredTensor>,
+    /// What CPU is off in the program's own precision.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub yardstick: Option<Yardstick>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -29,6 +29,7 @@ fn case(name: &str) -> Case {
         tolerances: vec![Tolerance::Exact],
         distribution: None,
         tolerance_source: None,
+        layers: Vec::new(),
         unloadable: None,
     }
 }
@@ -55,6 +56,7 @@ fn record(case: &Case) -> Record {
             values: StoredTensor::encode(&values),
             scale: None,
             flushed: None,
+            yardstick: None,
         }],
     }
 }

@@ -7,6 +7,7 @@ fn reference(scale: Option<&[f64]>) -> ReferenceTensor {
     let f64s =
         |values: &[f64]| Tensor::from_f64(ElementType::F64, vec![values.len()], values).unwrap();
     ReferenceTensor {
+        yardstick: None,
         flushed: None,
         values: f64s(&[1.0, -2.0]),
         element_type: ElementType::F32,
@@ -58,6 +59,7 @@ fn another_scale_is_found_where_it_is() {
 #[test]
 fn another_element_type_is_found() {
     let again = ReferenceTensor {
+        yardstick: None,
         flushed: None,
         element_type: ElementType::BF16,
         ..reference(None)

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::compiled::{Compiled, ESTIMATE};
+use super::models::ModelRow;
 use super::recompiles::Recompiles;
 use super::summary::{self, Group, KnownGroup, Section, Summary};
 use super::{PluginLine, ReportError};
@@ -30,6 +31,8 @@ struct Report<'a> {
     compiled: Option<CompiledPart<'a>>,
     /// Tolerances whose numbers are somebody's findings; the others follow from the arithmetic.
     tolerances: &'a [ToleranceRecord],
+    #[serde(skip_serializing_if = "<[ModelRow]>::is_empty")]
+    models: &'a [ModelRow<'a>],
     #[serde(skip_serializing_if = "Option::is_none")]
     recompiles: Option<&'a Recompiles>,
 }
@@ -194,6 +197,7 @@ pub fn render(summary: &Summary<'_>) -> Result<String, ReportError> {
             compiled: &summary.compiled,
         }),
         tolerances: &record.tolerances,
+        models: &summary.models,
         recompiles: summary.recompiles,
     };
     let mut text = serde_json::to_string_pretty(&report)?;

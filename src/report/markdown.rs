@@ -18,6 +18,7 @@ macro_rules! put {
 
 mod across;
 mod compiled;
+mod models;
 mod tail;
 
 /// A report stays below this many bytes: long lists are cut until it does.
@@ -70,6 +71,7 @@ fn page(summary: &Summary<'_>, limits: Limits) -> String {
     page.unexpected(summary);
     page.matrix(summary);
     page.differences(summary);
+    page.models(summary);
     page.compiled(summary);
     for section in &summary.sections {
         page.section(section);
@@ -172,6 +174,18 @@ impl Page {
                 self.limits.groups,
                 "groups of failures",
             );
+            put!(self, "");
+        }
+        if !summary.patterns.is_empty() {
+            put!(self, "### What wrong results have in common\n");
+            for pattern in summary.patterns.iter().take(self.limits.groups) {
+                let label = markdown_text(summary.label(pattern.target));
+                put!(self, "- {label}: {}", markdown_text(&pattern.to_string()));
+            }
+            let left = summary.patterns.len().saturating_sub(self.limits.groups);
+            if left > 0 {
+                put!(self, "- … and {} more", thousands(left));
+            }
             put!(self, "");
         }
     }

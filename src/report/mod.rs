@@ -10,6 +10,7 @@ pub mod issues;
 mod json;
 mod junit;
 mod markdown;
+pub mod models;
 pub mod publish;
 pub mod recompiles;
 pub mod show;

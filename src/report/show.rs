@@ -67,6 +67,9 @@ pub fn case(shown: &Shown<'_>) -> String {
     }
     let provenance = shown.provenance.as_deref().unwrap_or_default();
     page.line(0, &format!("\nreference{provenance}"));
+    if let Some(constraint) = case.breaks() {
+        page.line(2, &format!("to be refused: it breaks {constraint}"));
+    }
     match &shown.reference {
         Ok(reference) => {
             for (index, (result, tolerance)) in reference.iter().zip(&case.tolerances).enumerate() {
@@ -169,6 +172,15 @@ impl Page {
         }
         for (index, comparison) in metrics.comparisons.iter().enumerate() {
             self.comparison(index, comparison);
+        }
+        let mut patterns = summary.patterns.iter();
+        let pattern =
+            patterns.find(|p| p.target == outcome.target && p.failing.contains(&&outcome.case));
+        if let Some(pattern) = pattern {
+            self.line(2, &format!("in this run {pattern}"));
+        }
+        if let Some(refusal) = &metrics.refusal {
+            self.line(2, &format!("refused: {refusal}"));
         }
         if metrics.self_reference && outcome.outcome == OutcomeKind::Pass {
             self.line(
@@ -278,6 +290,28 @@ impl Page {
             comparison.cosine
         );
         self.line(4, &figures);
+        if let Some(times) = comparison.times_cpu {
+            self.line(
+                4,
+                &format!("{times:.2} times as far off as CPU in this precision"),
+            );
+        }
+        if let Some(predictions) = &comparison.predictions {
+            self.line(
+                4,
+                &format!(
+                    "predictions: the first class agrees in {} of {} rows, {} of {} of the best; divergence {:.3e} nats",
+                    predictions.top_1,
+                    predictions.rows,
+                    predictions.top_k,
+                    predictions.top_k_of,
+                    predictions.divergence
+                ),
+            );
+        }
+        if let Some(explanation) = &comparison.explanation {
+            self.line(4, &format!("explanation: {}", explanation.text));
+        }
     }
 }
 
@@ -302,7 +336,7 @@ fn values(tensor: &Tensor) -> String {
 mod tests {
     use super::*;
     use crate::case::{Origin, ReferenceProgram};
-    use crate::compare::{Mismatch, Tolerance};
+    use crate::compare::{Explanation, Fault, Mismatch, Tolerance};
     use crate::outcome::{Estimate, NotExecutable};
     use crate::tensor::{Domain, ElementType, InputSpec};
     use crate::track::fixtures::{expect, expectations, ledger, outcome, run};
@@ -325,6 +359,7 @@ mod tests {
             seed: 9,
             tolerances: vec![Tolerance::Ulp(2.0)],
             tolerance_source: None,
+            layers: Vec::new(),
             unloadable: None,
             distribution: None,
         }
@@ -336,6 +371,7 @@ mod tests {
         let text = case(&Shown {
             inputs: Ok(vec![dot.inputs[0].generate(9, 0).unwrap()]),
             reference: Ok(vec![ReferenceTensor {
+                yardstick: None,
                 flushed: None,
                 values: Tensor::from_f64(ElementType::F64, vec![], &[3.25]).unwrap(),
                 element_type: ElementType::F32,
@@ -373,6 +409,12 @@ mod tests {
             max_ulp: 3.0,
             relative_l2: 0.1,
             cosine: 0.99,
+            times_cpu: None,
+            predictions: None,
+            explanation: Some(Explanation {
+                faults: vec![Fault::UniformBias],
+                text: "2 of 8 elements are off. Each lies 0.2500 above its reference.".to_owned(),
+            }),
         }];
         run.record.environment.plugins[1].memory_limit = Some(4 << 20);
         let metrics = &mut run.outcomes[1].metrics;
@@ -399,6 +441,7 @@ mod tests {
         for wanted in [
             "\ncpu — evidence: hardware\n  fail at compare (new-failure)\n",
             "  result 0: 2 of 8 elements differ\n    first at [0, 1]: 1.5, expected 1.25\n",
+            "    explanation: 2 of 8 elements are off. Each lies 0.2500 above its reference.\n",
             "\nvtpu-v6e — evidence: virtual\n  unsupported at compile (known)\n  expectation aot.toml:1: unsupported: not implemented\n",
             "  not executable on CPU: custom call tpu_custom_call, first at instruction kernel.1\n",
             "  measured: TPU compiler 25.0 ms, passes 500 µs\n",

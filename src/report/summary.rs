@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::compiled::Compiled;
 use super::escape;
+use super::models::{self, ModelRow};
 use super::recompiles::Recompiles;
 use crate::case::CaseId;
 use crate::hlo::MxuNumerics;
@@ -14,8 +15,8 @@ use crate::store::{PluginRecord, Run, RunRecord};
 use crate::target::Target;
 use crate::track::impact::{IssueStatus, issue_status};
 use crate::track::{
-    Expectation, IssueLedger, IssueState, Judgement, Totals, Verdict, VerdictKind, thousands,
-    verdict,
+    Expectation, IssueLedger, IssueState, Judgement, Pattern, Totals, Verdict, VerdictKind,
+    patterns, thousands, verdict,
 };
 
 /// Characters of a message in a summary; the run keeps all of it.
@@ -40,6 +41,10 @@ pub struct Summary<'a> {
     /// What loaded for each target.
     pub plugins: Vec<PluginLine>,
     pub compiled: Compiled<'a>,
+    /// Results measured by what CPU is off.
+    pub models: Vec<ModelRow<'a>>,
+    /// What the wrong results of an operator have in common.
+    pub patterns: Vec<Pattern<'a>>,
     /// Of a compile log that is to be shown with the run.
     pub recompiles: Option<&'a Recompiles>,
     labels: Labels,
@@ -159,6 +164,8 @@ impl<'a> Summary<'a> {
             issues,
             plugins: plugins(&run.record, &labels),
             compiled: Compiled::new(run, |target| labels.get(target).to_owned()),
+            models: models::rows(run, |target| labels.get(target).to_owned()),
+            patterns: patterns(&run.outcomes),
             recompiles: None,
             labels,
         }

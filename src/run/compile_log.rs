@@ -135,6 +135,7 @@ mod tests {
             seed: 0,
             tolerances: Vec::new(),
             tolerance_source: None,
+            layers: Vec::new(),
             unloadable: None,
             distribution: None,
         };

@@ -2,9 +2,10 @@
 
 use super::device::{Stop, compile_and_load, execute, generate_inputs};
 use crate::case::{Case, ReferenceProgram};
-use crate::compare::{ReferenceTensor, Tolerance, flushable};
+use crate::compare::{Errors, ReferenceTensor, Tolerance, Yardstick, flushable};
 use crate::outcome::{OutcomeKind, Stage};
 use crate::pjrt::{Client, CompileOptions, Device as PjrtDevice};
+use crate::reference::matrix_unit;
 use crate::tensor::{ElementType, Tensor};
 
 pub(super) fn reference(
@@ -27,7 +28,7 @@ pub(super) fn reference(
     let program = match &case.reference_program {
         ReferenceProgram::Widened(program) => program.as_str(),
         ReferenceProgram::Native => case.program.as_str(),
-        ReferenceProgram::Given(_) | ReferenceProgram::Absent(_) => {
+        ReferenceProgram::Given(_) | ReferenceProgram::Absent(_) | ReferenceProgram::Refused(_) => {
             return Err(odd("no reference of this case can be computed".to_owned()));
         }
     };
@@ -93,14 +94,51 @@ pub(super) fn reference(
             values,
             element_type,
             scale,
+            yardstick: None,
         });
+    }
+    if case.tolerances.iter().any(needs_yardstick) {
+        let own = in_own_precision(client, device, case, &case.program, &drawn, &reference)?;
+        let passes = matrix_unit::in_bf16_passes(&case.program).map_err(odd)?;
+        let unit = in_own_precision(client, device, case, &passes, &drawn, &reference)?;
+        for (((result, tolerance), own), matrix_unit) in reference
+            .iter_mut()
+            .zip(&case.tolerances)
+            .zip(own)
+            .zip(unit)
+        {
+            result.yardstick = needs_yardstick(tolerance).then_some(Yardstick { own, matrix_unit });
+        }
     }
     Ok(reference)
 }
 
+fn needs_yardstick(tolerance: &Tolerance) -> bool {
+    matches!(tolerance, Tolerance::Yardstick { .. })
+}
+
+/// How far off each result of the program in its own types is.
+fn in_own_precision(
+    client: &Client,
+    device: &PjrtDevice,
+    case: &Case,
+    program: &str,
+    inputs: &[Tensor],
+    reference: &[ReferenceTensor],
+) -> Result<Vec<Errors>, Stop> {
+    let executable = compile_and_load(client, case, program, &exact())?;
+    let results =
+        execute(client, device, &executable, inputs).map_err(|e| Stop::plugin(Stage::Run, &e))?;
+    let errors = results.iter().zip(reference).map(|(result, reference)| {
+        Errors::of(result, reference)
+            .map_err(|e| Stop::new(OutcomeKind::Error, Stage::Compare, e.to_string()))
+    });
+    errors.collect()
+}
+
 /// XLA CPU without the shortcut that it takes by default: `maximum` and `minimum` that drop a NaN in one of their operands,
 /// and the sign of a zero, where StableHLO asks for IEEE 754's `maximum` and `minimum`.
-fn exact() -> CompileOptions {
+pub(super) fn exact() -> CompileOptions {
     CompileOptions::default().flag("xla_cpu_enable_fast_min_max", false)
 }
 
@@ -118,7 +156,7 @@ fn as_declared(tensor: Tensor, declared: ElementType) -> Result<Tensor, String> 
 }
 
 /// The inputs with every subnormal that a target may flush replaced by a zero of its sign; `None` where there is none.
-fn without_subnormals(inputs: &[Tensor]) -> Result<Option<Vec<Tensor>>, String> {
+pub(crate) fn without_subnormals(inputs: &[Tensor]) -> Result<Option<Vec<Tensor>>, String> {
     let mut any = false;
     let mut zeroed = Vec::with_capacity(inputs.len());
     for input in inputs {
@@ -145,7 +183,7 @@ fn without_subnormals(inputs: &[Tensor]) -> Result<Option<Vec<Tensor>>, String> 
 }
 
 /// Whether any element is another value, a zero of another sign included.
-fn differs(a: &Tensor, b: &Tensor) -> bool {
+pub(crate) fn differs(a: &Tensor, b: &Tensor) -> bool {
     let same = |(x, y): (f64, f64)| x.to_bits() == y.to_bits() || x.is_nan() && y.is_nan();
     a.element_type() != b.element_type()
         || a.shape() != b.shape()

@@ -32,9 +32,14 @@ pub struct Op {
     pub spec: String,
     pub axes: Vec<Axis>,
     pub filter: Option<Located<String>>,
-    pub tolerance: Located<toml::Value>,
+    /// None where the program is to be refused.
+    pub tolerance: Option<Located<toml::Value>>,
+    /// Of a program that is to be refused: the constraint that it breaks, or `$name` of a binding that holds it.
+    pub breaks: Option<Located<String>>,
     /// Where a tolerance in ulp or norm comes from.
     pub tolerance_source: Option<Located<String>>,
+    /// What each result is, of a model.
+    pub layers: Located<Vec<String>>,
     pub native: bool,
     pub program: Located<String>,
     pub inputs: Vec<Input>,
@@ -152,14 +157,16 @@ fn read_op(source: &mut Source<'_>, table: &DeTable<'_>, line: usize, suite: &st
     let spec = fields.string(source, "spec");
     let filter = fields.string(source, "where");
     let program = fields.required_string(source, "program");
+    let breaks = fields.string(source, "breaks");
     let tolerance = fields.take("tolerance").map(|value| Located {
         value: plain(value.get_ref()),
         line: source.line(value.span().start),
     });
-    if tolerance.is_none() {
+    if tolerance.is_none() && breaks.is_none() {
         fields.missing(source, "tolerance");
     }
     let tolerance_source = fields.string(source, "source");
+    let layers = read_layers(source, &mut fields, line, &case);
     let native = match fields.string(source, "reference") {
         None => false,
         Some(reference) => {
@@ -189,21 +196,60 @@ fn read_op(source: &mut Source<'_>, table: &DeTable<'_>, line: usize, suite: &st
         let what = "a reference of its own program, and an unsharded one";
         source.error(line, Some(&case), what, "leave 'reference' out");
     }
+    if breaks.is_some()
+        && (tolerance.is_some() || !inputs.is_empty() || native || devices.is_some())
+    {
+        let what = "a program that is to be refused does not run, and has results or operands";
+        let remedy = "leave out 'breaks', or all of tolerance, inputs, reference and devices";
+        source.error(line, Some(&case), what, remedy);
+    }
     fields.finish(source);
     Some(Op {
         devices,
+        breaks,
         line,
         spec: spec.map_or_else(|| name.clone(), |spec| spec.value),
         name,
         axes,
         filter,
-        tolerance: tolerance?,
+        tolerance,
         tolerance_source,
+        layers,
         native,
         program: program?,
         inputs,
         bind,
     })
+}
+
+fn read_layers(
+    source: &mut Source<'_>,
+    fields: &mut Fields<'_, '_>,
+    line: usize,
+    case: &str,
+) -> Located<Vec<String>> {
+    let Some(value) = fields.take("layers") else {
+        return Located {
+            value: Vec::new(),
+            line,
+        };
+    };
+    let line = source.line(value.span().start);
+    let names = match plain(value.get_ref()) {
+        toml::Value::Array(items) => items
+            .iter()
+            .map(|item| item.as_str().map(str::to_owned))
+            .collect(),
+        _ => None,
+    };
+    if names.is_none() {
+        let remedy = "write a list of strings, one for each result";
+        source.error(line, Some(case), "'layers' is no list of names", remedy);
+    }
+    Located {
+        value: names.unwrap_or_default(),
+        line,
+    }
 }
 
 fn read_axes(source: &mut Source<'_>, fields: &mut Fields<'_, '_>, case: &str) -> Vec<Axis> {

@@ -53,7 +53,15 @@ fn tolerance(
     let parsed = match value {
         toml::Value::String(text) if text == "exact" => Tolerance::Exact,
         toml::Value::Table(table) => {
-            let known = ["ulp", "norm", "accumulate", "accumulator", "precision"];
+            let known = [
+                "ulp",
+                "norm",
+                "accumulate",
+                "accumulator",
+                "precision",
+                "yardstick",
+                "logits",
+            ];
             if let Some(key) = table.keys().find(|key| !known.contains(&key.as_str())) {
                 return Err(format!("unknown key '{key}' in the tolerance"));
             }
@@ -61,7 +69,12 @@ fn tolerance(
                 (Some(ulp), None, None) => Tolerance::Ulp(per_type(ulp, bindings, result)?),
                 (None, Some(norm), None) => Tolerance::Norm(per_type(norm, bindings, result)?),
                 (None, None, Some(terms)) => accumulate(table, terms, bindings, result, evaluate)?,
-                _ => return Err("the tolerance needs one of ulp, norm and accumulate".to_owned()),
+                (None, None, None) if table.contains_key("yardstick") => yardstick(table)?,
+                _ => {
+                    return Err(
+                        "the tolerance needs one of ulp, norm, accumulate and yardstick".to_owned(),
+                    );
+                }
             }
         }
         other => return Err(format!("{other} is not a tolerance")),
@@ -92,6 +105,23 @@ fn per_type(value: &toml::Value, bindings: &Bindings, result: ElementType) -> Re
         .or_else(|| table.get("default"))
         .ok_or_else(|| format!("the tolerance has no entry for {result} and no default"))
         .and_then(number)
+}
+
+fn yardstick(table: &toml::Table) -> Result<Tolerance, String> {
+    let factor = match table.get("yardstick") {
+        Some(toml::Value::Integer(factor)) => *factor as f64,
+        Some(toml::Value::Float(factor)) => *factor,
+        _ => 0.0,
+    };
+    if factor < 1.0 || !factor.is_finite() {
+        return Err("a yardstick is a number from 1".to_owned());
+    }
+    let logits = match table.get("logits") {
+        None => false,
+        Some(toml::Value::Boolean(logits)) => *logits,
+        Some(other) => return Err(format!("logits = {other} is neither true nor false")),
+    };
+    Ok(Tolerance::Yardstick { factor, logits })
 }
 
 fn accumulate(

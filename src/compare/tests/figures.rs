@@ -107,6 +107,7 @@ fn what_cannot_be_compared_is_a_typed_error_of_one_line() {
         );
     }
     let scaled = |scale: Tensor| ReferenceTensor {
+        yardstick: None,
         flushed: None,
         scale: Some(scale),
         ..reference_tensor.clone()
@@ -129,6 +130,7 @@ fn what_cannot_be_compared_is_a_typed_error_of_one_line() {
         Err(CompareError::Tolerance(_))
     ));
     let wrong = ReferenceTensor {
+        yardstick: None,
         flushed: None,
         values: tensor(I32, &[1.0, 2.0]),
         ..reference_tensor.clone()
@@ -147,6 +149,7 @@ fn the_first_mismatch_is_the_first_across_chunks() {
     values[150_003] = 2.0;
     values[70_001] = 3.0;
     let expected = ReferenceTensor {
+        yardstick: None,
         flushed: None,
         values: Tensor::new(F64, vec![2, n / 2], expected.into_data()).unwrap(),
         element_type: F32,
@@ -180,7 +183,7 @@ fn any_tensor() -> impl Strategy<Value = Tensor> {
 proptest! {
     #[test]
     fn a_tensor_agrees_with_itself_widened(t in any_tensor(), ulps in 0.0..4.0) {
-        let reference = ReferenceTensor { flushed: None, values: t.widen(), element_type: t.element_type(), scale: None };
+        let reference = ReferenceTensor { yardstick: None, flushed: None, values: t.widen(), element_type: t.element_type(), scale: None };
         for tolerance in [Tolerance::Exact, Tolerance::Ulp(ulps), Tolerance::Norm(ulps)] {
             for numerics in [PLAIN, TPU] {
                 let c = compare(&t, &reference, &tolerance, &numerics).unwrap();
@@ -201,7 +204,7 @@ proptest! {
         // At least 8 ulp away.
         got[i] = f32::from_bits(got[i].to_bits() ^ (1 << bit));
         let got = Tensor::new(F32, vec![got.len()], got.iter().flat_map(|v| v.to_le_bytes()).collect()).unwrap();
-        let reference = ReferenceTensor { flushed: None, values: expected, element_type: F32, scale: None };
+        let reference = ReferenceTensor { yardstick: None, flushed: None, values: expected, element_type: F32, scale: None };
         let c = compare(&got, &reference, &Tolerance::Ulp(3.0), &FLUSH).unwrap();
         prop_assert_eq!(c.mismatches, 1);
         prop_assert_eq!(c.first_mismatch.unwrap().index, vec![i]);
