@@ -7,14 +7,17 @@
 pub mod case;
 pub mod cli;
 pub mod compare;
+pub mod coverage;
 pub mod distribution;
 pub mod doctor;
+pub mod exhaustive;
 pub mod gate;
 pub mod hlo;
 mod line;
 pub mod oracle;
 pub mod outcome;
 pub mod pjrt;
+pub mod power;
 pub mod project;
 pub mod reference;
 pub mod report;

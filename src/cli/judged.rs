@@ -3,6 +3,7 @@
 use anyhow::anyhow;
 
 use super::{Failure, Global};
+use crate::exhaustive;
 use crate::project::Project;
 use crate::store::{Run, Store, StoreError};
 use crate::suite;
@@ -50,7 +51,9 @@ impl Tracker {
     pub fn judge(&self, run: &Run, baseline: Option<&Run>) -> Judgement {
         let mut judgement = judge(run, &self.expectations, baseline);
         if let Ok(cases) = suite::load(&self.project.suites()) {
-            let ids: Vec<_> = cases.into_iter().map(|case| case.id).collect();
+            // Expectations speak of exhaustive tests too.
+            let mut ids = exhaustive::ids(&cases);
+            ids.extend(cases.into_iter().map(|case| case.id));
             judgement.unused = self.expectations.unused(&ids);
             judgement.know_suites(&ids);
         }

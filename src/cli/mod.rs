@@ -1,12 +1,15 @@
 //! The command line: one file a subcommand, each turning arguments into library calls and errors into words. No logic.
 
 mod compile_helper;
+mod coverage;
 mod diff;
 mod doctor;
+mod exhaustive;
 mod gate;
 mod issues;
 mod judged;
 mod list;
+mod power;
 mod reference;
 mod report;
 mod run;
@@ -45,9 +48,12 @@ pub struct Global {
 enum Command {
     /// What is installed, what is missing, and how to get it
     Doctor(doctor::Doctor),
+    Coverage(coverage::Args),
     Diff(diff::Args),
+    Exhaustive(exhaustive::Args),
     Gate(gate::Args),
     Issues(issues::Args),
+    Power(power::Args),
     Reference(reference::Args),
     Report(report::Args),
     List(list::Args),
@@ -104,9 +110,12 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let result: CommandResult = match cli.command {
         Command::Doctor(command) => command.run(&cli.global),
+        Command::Coverage(args) => coverage::run(&args),
         Command::Diff(args) => diff::run(&cli.global, &args),
+        Command::Exhaustive(args) => exhaustive::run(&args),
         Command::Gate(args) => gate::run(&cli.global, &args),
         Command::Issues(args) => issues::run(&cli.global, &args),
+        Command::Power(args) => power::run(&args),
         Command::Reference(args) => reference::run(&args),
         Command::Report(args) => report::run(&cli.global, &args),
         Command::List(args) => list::run(&args),

@@ -80,8 +80,10 @@ impl Session {
         let here = std::env::current_dir().map_err(Failure::harness)?;
         let project = Project::discover(&here).map_err(Failure::wrong_use)?;
         let all = suite::load(&project.suites()).map_err(Failure::wrong_use)?;
-        let cases = suite::select(all.clone(), &selection.select, &selection.exclude)
+        let mut cases = suite::select(all.clone(), &selection.select, &selection.exclude)
             .map_err(Failure::wrong_use)?;
+        // What must be refused has no results to refer to.
+        cases.retain(|case| case.breaks().is_none());
         let known = Expectations::load(&project.expectations()).map_err(Failure::wrong_use)?;
         let accounts = Accounts::load(&project.oracle_cases()).map_err(Failure::wrong_use)?;
         let oracle = oracle_command(&project, selection);

@@ -48,6 +48,16 @@ impl Floats {
         }
     }
 
+    /// The bound at a reference of this magnitude as a distance, whatever the tolerance.
+    pub fn distance(&self, magnitude: f64, scale: f64) -> f64 {
+        match self.bound.check() {
+            Some(Check::Distance(most)) => (most as f64).max(0.5) * self.spacing.at(magnitude),
+            Some(Check::Absolute(bound)) => bound,
+            None if self.bound.is_exact() => 0.5 * self.spacing.at(magnitude),
+            None => self.bound.at(magnitude, scale),
+        }
+    }
+
     /// Whether the reference is finite once it is rounded to the element type.
     #[inline]
     pub fn is_finite(&self, reference: f64) -> bool {

@@ -1,7 +1,7 @@
 //! The error model: how far a float result may lie from its reference.
 
 use super::{CompareError, Numerics, Precision, Tolerance, flushable};
-use crate::tensor::format::Spacing;
+use crate::tensor::format::{Spacing, pow2};
 use crate::tensor::{ElementType, FloatFormat};
 
 /// A tolerance made ready for one element type and one target.
@@ -31,6 +31,19 @@ enum Kind {
     },
     Norm(f64),
     Check(Check),
+}
+
+/// A bound as what it takes of each magnitude, for many elements at a time.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Linear {
+    /// Of the power of two at or below the magnitude; where there are no scales.
+    pub of_power: f64,
+    /// Of the magnitude and the scale; where there are.
+    pub of_magnitude: f64,
+    pub of_scale: f64,
+    pub floor: f64,
+    /// Whether what lies at the bound is left open.
+    pub strict: bool,
 }
 
 /// A bound that StableHLO's check operators set between two values of the element type.
@@ -172,6 +185,48 @@ impl Bound {
             floor,
             signed_zero: !in_pairs,
         })
+    }
+
+    /// For values of `format` on both sides of whose bound the rules need no closer look: the reference rounded is the only value
+    /// of the format nearer than half an ulp. `None` for checks, and where the bound's ulp is not the format's.
+    pub fn linear(&self, format: &FloatFormat) -> Option<Linear> {
+        let per_ulp = pow2(-(format.mantissa_bits as i32));
+        let none = Linear {
+            of_power: 0.0,
+            of_magnitude: 0.0,
+            of_scale: 0.0,
+            floor: self.floor,
+            strict: false,
+        };
+        if !format.has_sign() {
+            return None;
+        }
+        match self.kind {
+            Kind::Exact => Some(Linear {
+                of_power: 0.5 * per_ulp,
+                floor: 0.0,
+                strict: true,
+                ..none
+            }),
+            Kind::Ulp { ulps, .. } if ulps < 1e9 => Some(Linear {
+                of_power: ulps * per_ulp,
+                ..none
+            }),
+            Kind::Accumulate {
+                output,
+                accumulation,
+                ..
+            } => Some(Linear {
+                of_magnitude: output,
+                of_scale: accumulation,
+                ..none
+            }),
+            Kind::Norm(bound) => Some(Linear {
+                floor: bound.max(self.floor),
+                ..none
+            }),
+            Kind::Ulp { .. } | Kind::Check(_) => None,
+        }
     }
 
     #[inline]

@@ -35,6 +35,15 @@ impl Sums {
         self.product += g * r;
     }
 
+    /// The sums of a block: of got², reference², their differences' squares and their products, in unit 1.
+    pub fn add_block(&mut self, [got, reference, difference, product]: [f64; 4], largest: f64) {
+        self.got += got;
+        self.reference += reference;
+        self.difference += difference;
+        self.product += product;
+        self.largest = self.largest.max(largest);
+    }
+
     pub fn join(&mut self, next: &Sums) {
         self.got += next.got;
         self.reference += next.reference;
@@ -114,6 +123,7 @@ impl Figures {
             max_ulp: self.max_ulp.min(f64::MAX),
             relative_l2: self.sums.relative_l2(unit).min(f64::MAX),
             cosine: self.sums.cosine(),
+            explanation: None,
             times_cpu: None,
             predictions: None,
         }

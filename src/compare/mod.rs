@@ -1,19 +1,25 @@
 //! Decides whether a target's result agrees with its reference, and measures by how much it does not.
 //!
 //! `bound` holds the error model: how far a float may lie from its reference. `agree` is the verdict on one element.
-//! `scan` goes once over the data with all cores and gathers verdicts and figures.
+//! `scan` goes once over the data with all cores and gathers verdicts and figures, with `fast` for what is ordinary. `explain` says what kind of failure it is.
 
 mod agree;
 mod bound;
+mod element;
+mod explain;
+mod fast;
 mod figures;
 mod flushed;
+mod rounding;
 mod scan;
 mod yardstick;
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+pub use element::Judge;
 pub use flushed::flushable;
 pub use yardstick::{Errors, Predictions, Yardstick};
 
@@ -21,6 +27,10 @@ use crate::hlo::MxuNumerics;
 use crate::target::is_tpu;
 use crate::tensor::format::Specials;
 use crate::tensor::{ElementType, FloatFormat, Tensor};
+
+pub use explain::{Explanation, Fault, Known, explain};
+pub(crate) use rounding::{Directed, directed};
+pub(crate) use scan::Scan as Rules;
 
 /// How far a float result may lie from its reference. Integers, bools, shapes, element types, NaN positions, infinities and
 /// signs of zero are compared exactly whatever the tolerance.
@@ -126,6 +136,9 @@ pub struct Comparison {
     pub relative_l2: f64,
     /// Cosine of the angle between the two as vectors; 1 where both are zero or empty, 0 where one is.
     pub cosine: f64,
+    /// What kind of failure it is, where elements differ and the comparison's caller asked [`explain`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub explanation: Option<Explanation>,
     /// How many times as far off as CPU in the target's precision, where the tolerance is a yardstick: of the largest error and
     /// the relative 2-norm the worse.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -307,6 +320,36 @@ pub fn compare(
     tolerance: &Tolerance,
     numerics: &Numerics,
 ) -> Result<Comparison, CompareError> {
+    let reference = fitting(got, reference, numerics)?;
+    match *tolerance {
+        Tolerance::Yardstick { factor, logits } => {
+            yardstick::compare(got, &reference, factor, logits, numerics)
+        }
+        _ => scan::compare(got, &reference, tolerance, numerics),
+    }
+}
+
+/// The tolerance as a bound on single elements: of a yardstick the one in norm that it comes to.
+pub(crate) fn of_elements<'a>(
+    tolerance: &'a Tolerance,
+    reference: &ReferenceTensor,
+    numerics: &Numerics,
+) -> Result<Cow<'a, Tolerance>, CompareError> {
+    Ok(match *tolerance {
+        Tolerance::Yardstick { factor, .. } => {
+            Cow::Owned(yardstick::of_elements(reference, factor, numerics)?)
+        }
+        _ => Cow::Borrowed(tolerance),
+    })
+}
+
+/// What the result is measured against, of those values that are right: the nearer ones. Element types and shapes then fit
+/// each other.
+pub(crate) fn fitting<'a>(
+    got: &Tensor,
+    reference: &'a ReferenceTensor,
+    numerics: &Numerics,
+) -> Result<Cow<'a, ReferenceTensor>, CompareError> {
     let expected = reference.element_type;
     if got.element_type() != expected {
         return Err(CompareError::ElementTypeMismatch {
@@ -327,22 +370,14 @@ pub fn compare(
             values,
         });
     }
-    let chosen;
-    let reference = match &reference.flushed {
+    match &reference.flushed {
         Some(flushed) if numerics.flush_subnormals => {
             if flushed.element_type() != values || flushed.shape() != reference.values.shape() {
                 return Err(CompareError::Flushed);
             }
-            chosen = flushed::nearer(got, reference, flushed);
-            &chosen
+            Ok(Cow::Owned(flushed::nearer(got, reference, flushed)))
         }
-        _ => reference,
-    };
-    match *tolerance {
-        Tolerance::Yardstick { factor, logits } => {
-            yardstick::compare(got, reference, factor, logits, numerics)
-        }
-        _ => scan::compare(got, reference, tolerance, numerics),
+        _ => Ok(Cow::Borrowed(reference)),
     }
 }
 

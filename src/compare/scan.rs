@@ -6,6 +6,7 @@ use rayon::prelude::*;
 
 use super::agree::{Floats, modulus};
 use super::bound::Bound;
+use super::fast::Fast;
 use super::figures::{Figures, Sums};
 use super::{CompareError, Comparison, Mismatch, Numerics, ReferenceTensor, Tolerance};
 use crate::tensor::format::{FloatFormat, pow2};
@@ -22,23 +23,7 @@ pub(super) fn compare(
     tolerance: &Tolerance,
     numerics: &Numerics,
 ) -> Result<Comparison, CompareError> {
-    let element_type = reference.element_type;
-    let mut scan = Scan {
-        got,
-        values: &reference.values,
-        scale: None,
-        floats: None,
-    };
-    if let Some(format) = numerics.format(element_type) {
-        if matches!(tolerance, Tolerance::Accumulate { .. }) {
-            scan.scale = Some(checked_scale(reference)?);
-        }
-        let bound = Bound::new(tolerance, element_type, format, numerics, || {
-            scan.largest(format)
-        })?;
-        let own = element_type.float_format().unwrap_or(format);
-        scan.floats = Some(Floats::new(own, format, bound, numerics));
-    }
+    let scan = Scan::new(got, reference, tolerance, numerics)?;
     let mut figures = scan
         .chunks(|range| scan.figures(range))
         .iter()
@@ -102,12 +87,15 @@ fn mismatch(got: &Tensor, reference: &ReferenceTensor, flat: usize) -> Mismatch 
     }
 }
 
-struct Scan<'a> {
-    got: &'a Tensor,
-    values: &'a Tensor,
+/// Two tensors of one shape, and the rules that decide on their elements.
+pub(crate) struct Scan<'a> {
+    pub got: &'a Tensor,
+    pub values: &'a Tensor,
     scale: Option<&'a Tensor>,
+    /// Of the sum that an element is; 1 where it is none.
+    terms: u64,
     /// The rules; none where the type is an integer or `pred`.
-    floats: Option<Floats>,
+    pub(super) floats: Option<Floats>,
 }
 
 /// One block of a tensor as f64; of a complex one, parts in turn.
@@ -129,14 +117,30 @@ impl<'a> Block<'a> {
     fn load(&mut self, range: &Range<usize>) -> &[f64] {
         let element_type = self.tensor.element_type();
         let width = element_type.bytes();
+        let bytes = &self.tensor.data()[range.start * width..range.end * width];
+        let native = matches!(element_type, ElementType::F64 | ElementType::C128);
+        if native
+            && cfg!(target_endian = "little")
+            && let Ok(values) = bytemuck::try_cast_slice(bytes)
+        {
+            return values;
+        }
         let values = &mut self.values[..range.len() * self.parts];
-        codec::decode(
-            element_type,
-            &self.tensor.data()[range.start * width..range.end * width],
-            values,
-        );
+        codec::decode(element_type, bytes, values);
         values
     }
+}
+
+/// Parts of a complex element; of any other, the value and 0.
+fn element(tensor: &Tensor, index: usize) -> [f64; 2] {
+    match parts(tensor.element_type()) {
+        2 => [tensor.get_f64(2 * index), tensor.get_f64(2 * index + 1)],
+        _ => [tensor.get_f64(index), 0.0],
+    }
+}
+
+fn magnitude(element: [f64; 2]) -> f64 {
+    modulus(element[0], element[1])
 }
 
 fn parts(element_type: ElementType) -> usize {
@@ -151,7 +155,106 @@ fn blocks(range: Range<usize>) -> impl Iterator<Item = Range<usize>> {
         .map(move |start| start..(start + BLOCK).min(end))
 }
 
-impl Scan<'_> {
+impl<'a> Scan<'a> {
+    /// The element types and shapes fit each other.
+    pub fn new(
+        got: &'a Tensor,
+        reference: &'a ReferenceTensor,
+        tolerance: &Tolerance,
+        numerics: &Numerics,
+    ) -> Result<Self, CompareError> {
+        let element_type = reference.element_type;
+        let mut scan = Scan {
+            got,
+            values: &reference.values,
+            scale: None,
+            terms: 1,
+            floats: None,
+        };
+        if let Some(format) = numerics.format(element_type) {
+            if let Tolerance::Accumulate { terms, .. } = tolerance {
+                scan.scale = Some(checked_scale(reference)?);
+                scan.terms = *terms;
+            }
+            let bound = Bound::new(tolerance, element_type, format, numerics, || {
+                scan.largest(format)
+            })?;
+            let own = element_type.float_format().unwrap_or(format);
+            scan.floats = Some(Floats::new(own, format, bound, numerics));
+        }
+        Ok(scan)
+    }
+
+    /// Real values an element.
+    pub fn parts(&self) -> usize {
+        parts(self.got.element_type())
+    }
+
+    /// The element as it came, its parts one after the other.
+    pub fn got(&self, index: usize) -> [f64; 2] {
+        element(self.got, index)
+    }
+
+    pub fn reference(&self, index: usize) -> [f64; 2] {
+        element(self.values, index)
+    }
+
+    /// What the error of an element is measured against: the scale where there is one, else its magnitude.
+    pub fn size(&self, index: usize) -> f64 {
+        match self.scale {
+            Some(_) => self.scale_at(index),
+            None => magnitude(self.reference(index)),
+        }
+    }
+
+    /// Terms of the sum that an element is.
+    pub fn terms(&self) -> f64 {
+        self.terms.max(1) as f64
+    }
+
+    fn scale_at(&self, index: usize) -> f64 {
+        self.scale
+            .map_or(0.0, |scale| magnitude(element(scale, index)))
+    }
+
+    /// Whether one element that came agrees with an element of the reference, of whatever place.
+    pub fn agrees(&self, got: usize, reference: usize) -> bool {
+        let Some(floats) = &self.floats else {
+            return self.got.bits(got) == self.values.bits(reference);
+        };
+        let (g, r) = (self.got(got), self.reference(reference));
+        let scale = self.scale_at(reference);
+        if self.parts() == 2 {
+            floats.complex(g, r, scale)
+        } else {
+            floats.real(g[0], r[0], scale)
+        }
+    }
+
+    /// How far an element may lie from its reference; half an ulp where it must be the reference rounded, half of 1 where
+    /// it is an integer.
+    pub fn bound(&self, index: usize) -> f64 {
+        self.floats.as_ref().map_or(0.5, |floats| {
+            floats.distance(magnitude(self.reference(index)), self.scale_at(index))
+        })
+    }
+
+    /// Whether the reference is finite in the element type.
+    pub fn is_finite(&self, index: usize) -> bool {
+        let parts = self.reference(index).into_iter().take(self.parts());
+        self.floats
+            .as_ref()
+            .is_none_or(|floats| parts.into_iter().all(|part| floats.is_finite(part)))
+    }
+
+    /// Whether partial sums of an element may have overflowed.
+    pub fn may_overflow(&self, index: usize) -> bool {
+        let scale = self.scale_at(index);
+        self.floats
+            .as_ref()
+            .is_some_and(|floats| floats.bound.may_overflow(scale))
+    }
+
     /// What `work` gives for each chunk, in order.
     fn chunks<T: Send>(&self, work: impl Fn(Range<usize>) -> T + Sync) -> Vec<T> {
         let n = self.got.len();
@@ -197,10 +300,19 @@ impl Scan<'_> {
         let mut figures = Figures::default();
         let (mut got, mut values) = (Block::new(self.got), Block::new(self.values));
         let mut scales = self.scale.map(Scales::new);
+        // Bounds in the format that the target makes of the type, figures in the type itself.
+        let own = self.got.element_type().float_format();
+        let fast = Fast::new(floats).filter(|_| own == Some(floats.format));
         for range in blocks(range) {
             let (got, values) = (got.load(&range), values.load(&range));
             let scales = scales.as_mut().map(|s| s.load(&range));
-            for (i, (&g, &r)) in got.iter().zip(values).enumerate() {
+            let whole = Fast::whole(got.len());
+            let added = fast.is_some_and(|fast| {
+                let scales = scales.map(|scales| &scales[..whole]);
+                fast.add(&got[..whole], &values[..whole], scales, &mut figures)
+            });
+            let rest = if added { whole } else { 0 };
+            for (i, (&g, &r)) in got.iter().zip(values).enumerate().skip(rest) {
                 let scale = scales.map_or(0.0, |s| s[i]);
                 if !floats.real(g, r, scale) {
                     figures.mismatch(range.start + i);
@@ -318,12 +430,14 @@ impl<'a> Scales<'a> {
     }
 
     fn load(&mut self, range: &Range<usize>) -> &[f64] {
-        self.0.load(range);
-        if self.0.parts == 2 {
-            for i in 0..range.len() {
-                self.0.values[i] = modulus(self.0.values[2 * i], self.0.values[2 * i + 1]);
-            }
+        if self.0.parts == 1 {
+            return self.0.load(range);
         }
+        let mut moduli = [0.0; BLOCK];
+        for (modulus, part) in moduli.iter_mut().zip(self.0.load(range).chunks_exact(2)) {
+            *modulus = magnitude([part[0], part[1]]);
+        }
+        self.0.values[..BLOCK].copy_from_slice(&moduli);
         &self.0.values[..range.len()]
     }
 }

@@ -1,6 +1,7 @@
 //! Which elements agree: each rule by hand arithmetic. What a comparison reports is in `figures`.
 
 mod checks;
+mod fast;
 mod figures;
 mod pairs;
 

@@ -65,6 +65,35 @@ const EXACT: Numerics = Numerics {
     f64_as_f32_pairs: false,
 };
 
+/// What CPU is off in the precision that the target uses.
+fn of_cpu(reference: &ReferenceTensor, numerics: &Numerics) -> Result<Errors, CompareError> {
+    let yardstick = reference.yardstick.ok_or(CompareError::MissingYardstick)?;
+    Ok(match numerics.products_in_bf16() {
+        true => yardstick.matrix_unit,
+        false => yardstick.own,
+    })
+}
+
+/// The bound on the largest error, as a tolerance in norm.
+pub(super) fn of_elements(
+    reference: &ReferenceTensor,
+    factor: f64,
+    numerics: &Numerics,
+) -> Result<Tolerance, CompareError> {
+    let cpu = of_cpu(reference, numerics)?;
+    let Some(format) = numerics.format(reference.element_type) else {
+        return Ok(Tolerance::Exact);
+    };
+    // In roundings of the largest value, which is what a tolerance in norm counts.
+    let rounding = format.unit_roundoff() * largest(&reference.values);
+    let roundings = if rounding > 0.0 {
+        (cpu.max_abs / rounding).max(1.0)
+    } else {
+        1.0
+    };
+    Ok(Tolerance::Norm(factor * roundings))
+}
+
 pub(super) fn compare(
     got: &Tensor,
     reference: &ReferenceTensor,
@@ -72,29 +101,14 @@ pub(super) fn compare(
     logits: bool,
     numerics: &Numerics,
 ) -> Result<Comparison, CompareError> {
-    let yardstick = reference.yardstick.ok_or(CompareError::MissingYardstick)?;
-    let cpu = match numerics.products_in_bf16() {
-        true => yardstick.matrix_unit,
-        false => yardstick.own,
-    };
+    let cpu = of_cpu(reference, numerics)?;
+    let tolerance = of_elements(reference, factor, numerics)?;
+    let mut comparison = scan::compare(got, reference, &tolerance, numerics)?;
     let Some(format) = numerics.format(reference.element_type) else {
-        return scan::compare(got, reference, &Tolerance::Exact, numerics);
+        return Ok(comparison);
     };
     let roundoff = format.unit_roundoff();
-    let largest = largest(&reference.values);
-    // In roundings of the largest value, which is what a tolerance in norm counts.
-    let rounding = roundoff * largest;
-    let roundings = if rounding > 0.0 {
-        (cpu.max_abs / rounding).max(1.0)
-    } else {
-        1.0
-    };
-    let mut comparison = scan::compare(
-        got,
-        reference,
-        &Tolerance::Norm(factor * roundings),
-        numerics,
-    )?;
+    let rounding = roundoff * largest(&reference.values);
     comparison.times_cpu = Some(
         (comparison.max_abs / cpu.max_abs.max(rounding.max(f64::MIN_POSITIVE)))
             .max(comparison.relative_l2 / cpu.relative_l2.max(roundoff))

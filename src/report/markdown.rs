@@ -176,6 +176,18 @@ impl Page {
             );
             put!(self, "");
         }
+        if !summary.patterns.is_empty() {
+            put!(self, "### What wrong results have in common\n");
+            for pattern in summary.patterns.iter().take(self.limits.groups) {
+                let label = markdown_text(summary.label(pattern.target));
+                put!(self, "- {label}: {}", markdown_text(&pattern.to_string()));
+            }
+            let left = summary.patterns.len().saturating_sub(self.limits.groups);
+            if left > 0 {
+                put!(self, "- … and {} more", thousands(left));
+            }
+            put!(self, "");
+        }
     }
 
     fn failure_group(&mut self, group: &FailureGroup<'_>) {

@@ -67,6 +67,9 @@ pub fn case(shown: &Shown<'_>) -> String {
     }
     let provenance = shown.provenance.as_deref().unwrap_or_default();
     page.line(0, &format!("\nreference{provenance}"));
+    if let Some(constraint) = case.breaks() {
+        page.line(2, &format!("to be refused: it breaks {constraint}"));
+    }
     match &shown.reference {
         Ok(reference) => {
             for (index, (result, tolerance)) in reference.iter().zip(&case.tolerances).enumerate() {
@@ -169,6 +172,15 @@ impl Page {
         }
         for (index, comparison) in metrics.comparisons.iter().enumerate() {
             self.comparison(index, comparison);
+        }
+        let mut patterns = summary.patterns.iter();
+        let pattern =
+            patterns.find(|p| p.target == outcome.target && p.failing.contains(&&outcome.case));
+        if let Some(pattern) = pattern {
+            self.line(2, &format!("in this run {pattern}"));
+        }
+        if let Some(refusal) = &metrics.refusal {
+            self.line(2, &format!("refused: {refusal}"));
         }
         if metrics.self_reference && outcome.outcome == OutcomeKind::Pass {
             self.line(
@@ -297,6 +309,9 @@ impl Page {
                 ),
             );
         }
+        if let Some(explanation) = &comparison.explanation {
+            self.line(4, &format!("explanation: {}", explanation.text));
+        }
     }
 }
 
@@ -321,7 +336,7 @@ fn values(tensor: &Tensor) -> String {
 mod tests {
     use super::*;
     use crate::case::{Origin, ReferenceProgram};
-    use crate::compare::{Mismatch, Tolerance};
+    use crate::compare::{Explanation, Fault, Mismatch, Tolerance};
     use crate::outcome::{Estimate, NotExecutable};
     use crate::tensor::{Domain, ElementType, InputSpec};
     use crate::track::fixtures::{expect, expectations, ledger, outcome, run};
@@ -396,6 +411,10 @@ mod tests {
             cosine: 0.99,
             times_cpu: None,
             predictions: None,
+            explanation: Some(Explanation {
+                faults: vec![Fault::UniformBias],
+                text: "2 of 8 elements are off. Each lies 0.2500 above its reference.".to_owned(),
+            }),
         }];
         run.record.environment.plugins[1].memory_limit = Some(4 << 20);
         let metrics = &mut run.outcomes[1].metrics;
@@ -422,6 +441,7 @@ mod tests {
         for wanted in [
             "\ncpu — evidence: hardware\n  fail at compare (new-failure)\n",
             "  result 0: 2 of 8 elements differ\n    first at [0, 1]: 1.5, expected 1.25\n",
+            "    explanation: 2 of 8 elements are off. Each lies 0.2500 above its reference.\n",
             "\nvtpu-v6e — evidence: virtual\n  unsupported at compile (known)\n  expectation aot.toml:1: unsupported: not implemented\n",
             "  not executable on CPU: custom call tpu_custom_call, first at instruction kernel.1\n",
             "  measured: TPU compiler 25.0 ms, passes 500 µs\n",

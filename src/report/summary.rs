@@ -15,8 +15,8 @@ use crate::store::{PluginRecord, Run, RunRecord};
 use crate::target::Target;
 use crate::track::impact::{IssueStatus, issue_status};
 use crate::track::{
-    Expectation, IssueLedger, IssueState, Judgement, Totals, Verdict, VerdictKind, thousands,
-    verdict,
+    Expectation, IssueLedger, IssueState, Judgement, Pattern, Totals, Verdict, VerdictKind,
+    patterns, thousands, verdict,
 };
 
 /// Characters of a message in a summary; the run keeps all of it.
@@ -43,6 +43,8 @@ pub struct Summary<'a> {
     pub compiled: Compiled<'a>,
     /// Results measured by what CPU is off.
     pub models: Vec<ModelRow<'a>>,
+    /// What the wrong results of an operator have in common.
+    pub patterns: Vec<Pattern<'a>>,
     /// Of a compile log that is to be shown with the run.
     pub recompiles: Option<&'a Recompiles>,
     labels: Labels,
@@ -163,6 +165,7 @@ impl<'a> Summary<'a> {
             plugins: plugins(&run.record, &labels),
             compiled: Compiled::new(run, |target| labels.get(target).to_owned()),
             models: models::rows(run, |target| labels.get(target).to_owned()),
+            patterns: patterns(&run.outcomes),
             recompiles: None,
             labels,
         }

@@ -28,7 +28,7 @@ pub(super) fn reference(
     let program = match &case.reference_program {
         ReferenceProgram::Widened(program) => program.as_str(),
         ReferenceProgram::Native => case.program.as_str(),
-        ReferenceProgram::Given(_) | ReferenceProgram::Absent(_) => {
+        ReferenceProgram::Given(_) | ReferenceProgram::Absent(_) | ReferenceProgram::Refused(_) => {
             return Err(odd("no reference of this case can be computed".to_owned()));
         }
     };
@@ -138,7 +138,7 @@ fn in_own_precision(
 
 /// XLA CPU without the shortcut that it takes by default: `maximum` and `minimum` that drop a NaN in one of their operands,
 /// and the sign of a zero, where StableHLO asks for IEEE 754's `maximum` and `minimum`.
-fn exact() -> CompileOptions {
+pub(super) fn exact() -> CompileOptions {
     CompileOptions::default().flag("xla_cpu_enable_fast_min_max", false)
 }
 

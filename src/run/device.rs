@@ -7,14 +7,19 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Instant;
 
+use super::Computed;
 use super::measure::{fits, measure, note_topology};
 use super::parse_error::parser_message;
-use super::protocol::Hello;
+use super::protocol::{Hello, Outputs};
+use super::refusal;
 use super::spmd;
+use super::terms::{self, Terms};
 use super::torch::Torch;
 use super::virtual_tpu::VirtualTpu;
-use crate::case::Case;
-use crate::compare::{CompareError, Comparison, Numerics, ReferenceTensor, compare};
+use crate::case::{Case, CaseId};
+use crate::compare::{
+    CompareError, Comparison, Known, Numerics, ReferenceTensor, compare, explain,
+};
 use crate::line::one_line;
 use crate::oracle::OracleError;
 use crate::outcome::{Evidence, Metrics, Outcome, OutcomeKind, Stage};
@@ -34,6 +39,8 @@ pub(super) struct Device {
     /// How many devices it shows.
     devices: usize,
     hello: Hello,
+    /// What the last case that ran gave, for it may come again where it does not belong.
+    last: RefCell<Option<(CaseId, Vec<Tensor>)>>,
     /// Larger slices of the same generation, by name, for cases that need more devices than a target without a slice has.
     larger: RefCell<BTreeMap<&'static str, Rc<Result<Device, String>>>>,
 }
@@ -71,7 +78,7 @@ pub(super) struct Stop {
     pub(super) kind: OutcomeKind,
     pub(super) stage: Stage,
     pub(super) message: String,
-    code: Option<String>,
+    pub(super) code: Option<String>,
 }
 
 impl Stop {
@@ -102,7 +109,7 @@ impl Stop {
     /// Of a program that does not even parse, the message says where it was declared: the mistake may lie there.
     pub(super) fn compile(case: &Case, error: &Error) -> Self {
         let mut stop = Self::plugin(Stage::Compile, error);
-        if parser_message(&stop.message).is_some() {
+        if case.breaks().is_none() && parser_message(&stop.message).is_some() {
             stop.message = format!("{}: {}", case.origin, stop.message);
         }
         stop
@@ -184,6 +191,7 @@ impl Device {
             // A plug-in that names none has one all the same.
             devices: record.devices.values().sum::<usize>().max(1),
             hello: hello.clone(),
+            last: RefCell::default(),
             larger: RefCell::default(),
         }
     }
@@ -214,36 +222,120 @@ impl Device {
             let stop = Stop::new(OutcomeKind::Error, Stage::Load, reason);
             return self.outcome(case, Err(stop), metrics);
         }
-        let results = match &self.kind {
-            Kind::Compiles {
-                plugin,
-                topology,
-                memory_limit,
-            } => aot_compile(plugin, topology, case, &mut metrics, on_stage)
-                .and_then(|()| fits(&metrics, *memory_limit))
-                .map(|()| None),
-            Kind::Runs {
-                client,
-                device,
-                numerics,
-            } => run(client, device, case, &mut metrics, on_stage)
-                .map(|results| Some((results, numerics))),
-            Kind::Virtual(device) => device
-                .run(case, &mut metrics, on_stage)
-                .map(|results| Some((results, &device.numerics))),
-            Kind::Torch(torch) => torch
-                .run(case, on_stage)
-                .map(|results| Some((results, &Torch::NUMERICS))),
-        };
+        if let Some(constraint) = case.breaks() {
+            let ended = refusal::judge(constraint, self.compile(case, on_stage), &mut metrics);
+            return self.outcome(case, ended, metrics);
+        }
+        let results = self.results(case, &mut metrics, on_stage);
         let ended = results.and_then(|results| {
             let Some((results, numerics)) = results else {
                 return Ok(Stage::Compile);
             };
             on_stage(Stage::Compare);
-            compare_all(case, &results, reference, numerics, &mut metrics)?;
-            Ok(Stage::Compare)
+            let last = self.last.borrow_mut().take();
+            let compared = compare_all(case, &results, reference, numerics, &last, &mut metrics);
+            self.last.replace(Some((case.id.clone(), results)));
+            compared.map(|()| Stage::Compare)
         });
         self.outcome(case, ended, metrics)
+    }
+
+    /// The results, and the numerics that they come of; none where the target compiles and runs nothing.
+    fn results(
+        &self,
+        case: &Case,
+        metrics: &mut Metrics,
+        on_stage: &mut dyn FnMut(Stage),
+    ) -> Result<Option<(Vec<Tensor>, &Numerics)>, Stop> {
+        match &self.kind {
+            Kind::Compiles {
+                plugin,
+                topology,
+                memory_limit,
+            } => aot_compile(plugin, topology, case, metrics, on_stage)
+                .and_then(|()| fits(metrics, *memory_limit))
+                .map(|()| None),
+            Kind::Runs {
+                client,
+                device,
+                numerics,
+            } => run(client, device, case, metrics, on_stage)
+                .map(|results| Some((results, numerics))),
+            Kind::Virtual(device) => device
+                .run(case, metrics, on_stage)
+                .map(|results| Some((results, &device.numerics))),
+            Kind::Torch(torch) => torch
+                .run(case, on_stage)
+                .map(|results| Some((results, &Torch::NUMERICS))),
+        }
+    }
+
+    /// The results of a case, compared with nothing.
+    pub(super) fn outputs(
+        &self,
+        case: &Case,
+        on_stage: &mut dyn FnMut(Stage),
+    ) -> Result<Outputs, Box<Outcome>> {
+        let mut metrics = Metrics::default();
+        let nothing = |why: &str| Stop::new(OutcomeKind::Error, Stage::Load, why);
+        let found = if let Some(reason) = &case.unloadable {
+            Err(nothing(reason))
+        } else if case.devices() > self.devices {
+            match self.with_devices(case.devices()).as_deref() {
+                Some(Ok(larger)) => return larger.outputs(case, on_stage),
+                Some(Err(why)) => Err(nothing(why)),
+                None => Err(spmd::too_few(case, self.devices)),
+            }
+        } else {
+            self.results(case, &mut metrics, on_stage)
+                .and_then(|found| {
+                    let (results, numerics) =
+                        found.ok_or_else(|| nothing("the target runs no programs"))?;
+                    Ok(Outputs {
+                        results,
+                        numerics: *numerics,
+                    })
+                })
+        };
+        found.map_err(|stop| Box::new(self.outcome(case, Err(stop), metrics)))
+    }
+
+    /// The terms that the case's sums are made of.
+    pub(super) fn terms(
+        &self,
+        case: &Case,
+        on_stage: &mut dyn FnMut(Stage),
+    ) -> Result<Terms, Box<Outcome>> {
+        let found = match &self.kind {
+            Kind::Runs { client, device, .. } => terms::terms(client, device, case, on_stage),
+            Kind::Compiles { .. } | Kind::Virtual(_) | Kind::Torch(_) => Err(Stop::new(
+                OutcomeKind::Unsupported,
+                Stage::Load,
+                "terms are computed on a CPU",
+            )),
+        };
+        found.map_err(|stop| Box::new(self.outcome(case, Err(stop), Metrics::default())))
+    }
+
+    /// Compiles and no more: for a program that is to be refused.
+    fn compile(&self, case: &Case, on_stage: &mut dyn FnMut(Stage)) -> Result<(), Stop> {
+        let mut unused = Metrics::default();
+        match &self.kind {
+            Kind::Compiles {
+                plugin, topology, ..
+            } => aot_compile(plugin, topology, case, &mut unused, on_stage),
+            Kind::Runs { client, .. } => {
+                on_stage(Stage::Compile);
+                let options = spmd::compile_options(case);
+                compile_and_load(client, case, &case.program, &options).map(drop)
+            }
+            Kind::Virtual(device) => device.compile(case, on_stage),
+            Kind::Torch(_) => Err(Stop::new(
+                OutcomeKind::Unsupported,
+                Stage::Compile,
+                "PyTorch compiles nothing",
+            )),
+        }
     }
 
     /// Where a target without a slice stands for the generation, the smallest slice that is large enough: it needs no
@@ -275,11 +367,7 @@ impl Device {
     }
 
     /// The reference of a case; an error says why there can be none.
-    pub(super) fn reference(
-        &self,
-        case: &Case,
-        on_stage: &mut dyn FnMut(Stage),
-    ) -> Result<Vec<ReferenceTensor>, Box<Outcome>> {
+    pub(super) fn reference(&self, case: &Case, on_stage: &mut dyn FnMut(Stage)) -> Computed {
         let computed = match &self.kind {
             Kind::Compiles { .. } | Kind::Virtual(_) | Kind::Torch(_) => Err(Stop::new(
                 OutcomeKind::Unsupported,
@@ -439,6 +527,7 @@ fn compare_all(
     results: &[Tensor],
     reference: &Result<Vec<ReferenceTensor>, String>,
     numerics: &Numerics,
+    last: &Option<(CaseId, Vec<Tensor>)>,
     metrics: &mut Metrics,
 ) -> Result<(), Stop> {
     let fail = |message: String| Stop::new(OutcomeKind::Fail, Stage::Compare, message);
@@ -461,9 +550,13 @@ fn compare_all(
         .enumerate()
     {
         match compare(got, reference, tolerance, numerics) {
-            Ok(comparison) => {
-                if comparison.mismatches > 0 && first.is_none() {
-                    first = Some(describe(index, case, &comparison));
+            Ok(mut comparison) => {
+                if comparison.mismatches > 0 {
+                    let inputs = generate_inputs(case).unwrap_or_default();
+                    let known = known(index, results, &inputs, last);
+                    comparison.explanation =
+                        explain(got, reference, tolerance, numerics, &known).unwrap_or_default();
+                    first.get_or_insert_with(|| describe(index, case, &comparison));
                 }
                 metrics.comparisons.push(comparison);
             }
@@ -483,6 +576,30 @@ fn compare_all(
     first.map_or(Ok(()), |message| Err(fail(message)))
 }
 
+/// What else a wrong result may be.
+fn known<'a>(
+    index: usize,
+    results: &'a [Tensor],
+    inputs: &'a [Tensor],
+    last: &'a Option<(CaseId, Vec<Tensor>)>,
+) -> Vec<Known<'a>> {
+    let named = |name: String, tensor: &'a Tensor| Known { name, tensor };
+    let inputs = inputs.iter().enumerate();
+    let others = results
+        .iter()
+        .enumerate()
+        .filter(|(other, _)| *other != index);
+    let mut known: Vec<Known<'a>> = inputs
+        .map(|(i, tensor)| named(format!("input {i}"), tensor))
+        .chain(others.map(|(i, tensor)| named(format!("result {i}"), tensor)))
+        .collect();
+    if let Some((case, tensors)) = last {
+        let earlier = tensors.iter();
+        known.extend(earlier.map(|t| named(format!("a result of {case}, which ran before"), t)));
+    }
+    known
+}
+
 fn describe(index: usize, case: &Case, comparison: &Comparison) -> String {
     let mut text = format!(
         "{}{} of {} elements differ",
@@ -499,6 +616,9 @@ fn describe(index: usize, case: &Case, comparison: &Comparison) -> String {
             " too far together: {:.3e} in the relative 2-norm",
             comparison.relative_l2
         )),
+    }
+    if let Some(explanation) = &comparison.explanation {
+        text.push_str(&format!(". {}", explanation.text));
     }
     text
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::device::{runs_programs, unserved};
 use super::process::{NotReady, Served, Worker, seconds};
-use super::protocol::{Job, Request, send};
-use super::{Interrupt, PlannedTarget, Result, RunError};
+use super::protocol::{Answer, Job, Outputs, Request, send};
+use super::{Interrupt, PlannedTarget, Result, RunError, Terms};
 use crate::case::Case;
 use crate::compare::ReferenceTensor;
 use crate::outcome::{Evidence, Outcome, OutcomeKind, Stage};
@@ -53,7 +53,10 @@ impl RunOptions {
 pub type Reference = std::result::Result<Vec<ReferenceTensor>, String>;
 
 /// A reference as it was computed, or the outcome that says why there is none.
-pub type Computed = std::result::Result<Vec<ReferenceTensor>, Box<Outcome>>;
+pub type Computed = Found<Vec<ReferenceTensor>>;
+
+/// What was asked of a case, or the outcome that says why there is none.
+pub type Found<T> = std::result::Result<T, Box<Outcome>>;
 
 /// Shared between threads; each [`Pool::run`] holds one worker.
 pub struct Pool {
@@ -65,7 +68,7 @@ pub struct Pool {
 
 enum Attempt {
     Ended(Box<Outcome>),
-    Computed(Vec<ReferenceTensor>),
+    Answer(Answer),
     Stopped,
 }
 
@@ -110,7 +113,7 @@ impl Pool {
 
     /// Whether its devices belong to one process at a time, as a TPU's chips do, by whatever name the target goes. A
     /// virtual TPU's do not: any number of them fit on a machine.
-    pub(super) fn is_exclusive(&self) -> bool {
+    pub fn is_exclusive(&self) -> bool {
         self.target.target.evidence() == Evidence::Hardware && is_tpu(&self.record.platform)
     }
 
@@ -144,7 +147,7 @@ impl Pool {
         loop {
             let mut outcome = match self.attempt(case, &line, interrupt)? {
                 Attempt::Ended(outcome) => *outcome,
-                Attempt::Computed(_) => return Err(nonsense("it answered a job with tensors")),
+                Attempt::Answer(_) => return Err(nonsense("it answered a job with tensors")),
                 Attempt::Stopped => return Ok(None),
             };
             attempts.push(outcome.outcome);
@@ -161,12 +164,47 @@ impl Pool {
 
     /// Computes the reference of one case, in f64. `Ok(None)`: interrupted.
     pub fn compute(&self, case: &Case, interrupt: &Interrupt) -> Result<Option<Computed>> {
+        let request = Request::Compute(Box::new(case.clone()));
+        self.ask(case, &request, interrupt, |answer| match answer {
+            Answer::Reference(tensors) => Some(tensors),
+            _ => None,
+        })
+    }
+
+    /// The results of one case, compared with nothing. `Ok(None)`: interrupted.
+    pub fn outputs(&self, case: &Case, interrupt: &Interrupt) -> Result<Option<Found<Outputs>>> {
+        let request = Request::Outputs(Box::new(case.clone()));
+        self.ask(case, &request, interrupt, |answer| match answer {
+            Answer::Outputs(outputs) => Some(outputs),
+            _ => None,
+        })
+    }
+
+    /// The terms that the sums of one case are made of, in f64. `Ok(None)`: interrupted.
+    pub fn terms(&self, case: &Case, interrupt: &Interrupt) -> Result<Option<Found<Terms>>> {
+        let request = Request::Terms(Box::new(case.clone()));
+        self.ask(case, &request, interrupt, |answer| match answer {
+            Answer::Terms(terms) => Some(terms),
+            _ => None,
+        })
+    }
+
+    fn ask<T>(
+        &self,
+        case: &Case,
+        request: &Request,
+        interrupt: &Interrupt,
+        expected: impl FnOnce(Answer) -> Option<T>,
+    ) -> Result<Option<Found<T>>> {
         let mut line = Vec::new();
-        send(&mut line, &Request::Compute(Box::new(case.clone()))).map_err(RunError::Worker)?;
+        send(&mut line, request).map_err(RunError::Worker)?;
         match self.attempt(case, &line.into(), interrupt)? {
             Attempt::Ended(outcome) => Ok(Some(Err(outcome))),
             Attempt::Stopped => Ok(None),
-            Attempt::Computed(tensors) => Ok(Some(Ok(tensors))),
+            Attempt::Answer(answer) => match expected(answer) {
+                Some(found) => Ok(Some(Ok(found))),
+                None => Err(nonsense("it answered another question")),
+            },
         }
     }
 
@@ -198,9 +236,9 @@ impl Pool {
                     }
                     return Ok(Attempt::Ended(outcome));
                 }
-                Served::Computed(tensors) => {
+                Served::Answer(answer) => {
                     self.give_back(worker);
-                    return Ok(Attempt::Computed(tensors));
+                    return Ok(Attempt::Answer(answer));
                 }
                 Served::Died { stage, message } if last || worker.served == 0 => {
                     return Ok(ended(OutcomeKind::Crash, stage, message));

@@ -9,10 +9,9 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::protocol::{Hello, Request, Response, receive, send};
+use super::protocol::{Answer, Hello, Request, Response, receive, send};
 use super::stderr::StderrTail;
 use super::{Interrupt, PlannedTarget, Result, RunError, spawner, sys};
-use crate::compare::ReferenceTensor;
 use crate::outcome::{Outcome, Stage};
 use crate::store::PluginRecord;
 
@@ -34,7 +33,7 @@ pub(super) struct Worker {
 /// What came of a case that was given to a worker.
 pub(super) enum Served {
     Done(Box<Outcome>),
-    Computed(Vec<ReferenceTensor>),
+    Answer(Answer),
     /// The process is gone, or talks nonsense and was killed.
     Died {
         stage: Stage,
@@ -129,9 +128,9 @@ impl Worker {
                     self.served += 1;
                     return Served::Done(outcome);
                 }
-                Next::Response(Response::Computed(tensors)) => {
+                Next::Response(Response::Answer(answer)) => {
                     self.served += 1;
-                    return Served::Computed(tensors);
+                    return Served::Answer(answer);
                 }
                 Next::Response(Response::Ready(_) | Response::Refused(_)) => {
                     return self.died(taken, "its worker answered out of turn".to_owned());

@@ -67,7 +67,7 @@ impl Progress {
         }
     }
 
-    pub(super) fn finished(&self, outcome: &Outcome) {
+    pub fn finished(&self, outcome: &Outcome) {
         let mut state = self.state();
         state.counts.add(outcome.outcome);
         if let Style::Bar(bar) = &self.style {
@@ -77,7 +77,7 @@ impl Progress {
     }
 
     /// To be called several times a second.
-    pub(super) fn tick(&self) {
+    pub fn tick(&self) {
         match &self.style {
             Style::Bar(bar) => bar.tick(),
             Style::Plain => {
@@ -91,7 +91,7 @@ impl Progress {
         }
     }
 
-    pub(super) fn end(&self) {
+    pub fn end(&self) {
         match &self.style {
             Style::Bar(bar) => bar.finish_and_clear(),
             Style::Plain => self.line(&self.state().counts),

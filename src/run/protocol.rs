@@ -7,13 +7,14 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::Executor;
+use super::{Executor, Terms};
 use crate::case::Case;
-use crate::compare::ReferenceTensor;
+use crate::compare::{Numerics, ReferenceTensor};
 use crate::outcome::{Outcome, Stage};
 use crate::pjrt::NamedValue;
 use crate::store::PluginRecord;
 use crate::target::Target;
+use crate::tensor::Tensor;
 
 /// Supervisor to worker.
 #[derive(Debug, Serialize, Deserialize)]
@@ -25,6 +26,10 @@ pub(super) enum Request {
     Job(Box<Job>),
     /// Or the reference of a case.
     Compute(Box<Case>),
+    /// Or its results as they are, compared with nothing.
+    Outputs(Box<Case>),
+    /// Or the terms that its sums are made of.
+    Terms(Box<Case>),
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -54,10 +59,30 @@ pub(super) enum Response {
     Refused(String),
     /// The case has reached this stage.
     Stage(Stage),
-    /// Answers `Job`, and a `Compute` that came to nothing.
+    /// Answers `Job`, and any other request that came to nothing.
     Done(Box<Outcome>),
-    /// Answers `Compute`.
-    Computed(Vec<ReferenceTensor>),
+    /// Answers the others.
+    Answer(Answer),
+}
+
+/// What a worker finds out about a case beside its outcome.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Answer {
+    /// To `Compute`.
+    Reference(Vec<ReferenceTensor>),
+    /// To `Outputs`.
+    Outputs(Outputs),
+    /// To `Terms`.
+    Terms(Terms),
+}
+
+/// The results of a case on a target.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Outputs {
+    pub results: Vec<Tensor>,
+    /// What the target's arithmetic does, which a comparison has to know.
+    pub numerics: Numerics,
 }
 
 /// One write of one whole line.

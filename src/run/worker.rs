@@ -6,10 +6,9 @@ use std::fs::File;
 use std::io::{self, BufReader};
 
 use super::device::Device;
-use super::protocol::{Job, Request, Response, receive, send};
+use super::protocol::{Answer, Job, Request, Response, receive, send};
 use super::sys;
-use crate::case::Case;
-use crate::outcome::Stage;
+use crate::outcome::{Outcome, Stage};
 
 /// Serves until the supervisor closes the pipe. `parent` is the supervisor's process id.
 pub fn serve(parent: u32) -> io::Result<()> {
@@ -34,7 +33,15 @@ pub fn serve(parent: u32) -> io::Result<()> {
     loop {
         match receive(&mut input, &mut line)? {
             Some(Request::Job(job)) => serve_job(&device, *job, &output)?,
-            Some(Request::Compute(case)) => compute(&device, &case, &output)?,
+            Some(Request::Compute(case)) => answer(&output, |on_stage| {
+                device.reference(&case, on_stage).map(Answer::Reference)
+            })?,
+            Some(Request::Outputs(case)) => answer(&output, |on_stage| {
+                device.outputs(&case, on_stage).map(Answer::Outputs)
+            })?,
+            Some(Request::Terms(case)) => answer(&output, |on_stage| {
+                device.terms(&case, on_stage).map(Answer::Terms)
+            })?,
             Some(Request::Hello(_)) | None => return Ok(()),
         }
     }
@@ -49,14 +56,14 @@ fn serve_job(device: &Device, job: Job, output: &File) -> io::Result<()> {
     send(output, &Response::Done(Box::new(outcome)))
 }
 
-fn compute(device: &Device, case: &Case, output: &File) -> io::Result<()> {
+fn answer(
+    output: &File,
+    find_out: impl FnOnce(&mut dyn FnMut(Stage)) -> Result<Answer, Box<Outcome>>,
+) -> io::Result<()> {
     let mut stages = Stages::begin(output);
-    let computed = device.reference(case, &mut |stage| stages.reach(stage));
+    let found = find_out(&mut |stage| stages.reach(stage));
     stages.sent?;
-    send(
-        output,
-        &computed.map_or_else(Response::Done, Response::Computed),
-    )
+    send(output, &found.map_or_else(Response::Done, Response::Answer))
 }
 
 /// Tells the supervisor how far the case has come.

@@ -10,7 +10,7 @@ mod element_type;
 mod error;
 pub mod format;
 mod generate;
-mod random;
+pub(crate) mod random;
 pub mod safetensors;
 mod text;
 

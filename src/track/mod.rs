@@ -1,5 +1,5 @@
 //! The tracker: judges the outcomes of a run through the known failures (`expectations`), the issues that they name (`issues`)
-//! and a baseline run (`verdict`), and says what changed between two runs (`diff`).
+//! and a baseline run (`verdict`), says what changed between two runs (`diff`), and what failing cases have in common (`pattern`).
 //!
 //! It runs nothing and prints nothing: reports and the gate read what it finds.
 
@@ -10,6 +10,7 @@ pub mod expectations;
 pub mod fixtures;
 pub mod impact;
 pub mod issues;
+pub mod pattern;
 pub mod totals;
 pub mod verdict;
 
@@ -20,6 +21,7 @@ use crate::text::{Lines, toml_error};
 pub use condition::{Condition, Version};
 pub use expectations::{Expectation, Expectations};
 pub use issues::{Issue, IssueLedger, IssueRef, IssueState};
+pub use pattern::{Common, Pattern, patterns};
 pub use totals::{Totals, cases, thousands};
 pub use verdict::{Judgement, Verdict, VerdictKind, judge};
 

@@ -1,0 +1,223 @@
+//! The ordinary case, a block of real elements at a time: all finite, all within their bounds.
+//!
+//! The loops have no branches, so that they compile to vector instructions. A block that holds anything else (an element beyond
+//! its bound, NaN, an infinity, a zero for what is not that zero) is refused as a whole and left to the rules of `agree`, element
+//! by element: this module decides nothing that they would decide otherwise. Sums are taken in four lanes whatever the machine,
+//! so that the figures are the same bits everywhere.
+
+use multiversion::multiversion;
+
+use super::agree::Floats;
+use super::bound::Linear;
+use super::figures::Figures;
+use crate::tensor::format::pow2;
+
+const LANES: usize = 4;
+
+/// The bits of an f64's exponent.
+const EXPONENT: u64 = 0x7ff << 52;
+
+/// The rules for ordinary elements.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Fast {
+    bound: Linear,
+    max_finite: f64,
+    min_normal: f64,
+    /// 2 to the explicit bits of the significand: what an ulp is to the power of two below the value.
+    ulps: f64,
+}
+
+/// What a block's elements add to the figures, and what shows that none of them is out of the ordinary.
+#[derive(Debug, Clone, Copy)]
+struct Lanes {
+    got: [f64; LANES],
+    reference: [f64; LANES],
+    difference: [f64; LANES],
+    product: [f64; LANES],
+    max_abs: [f64; LANES],
+    /// Differences over the powers of two at or below the references.
+    max_scaled: [f64; LANES],
+    /// The least that is left between a difference and its bound.
+    slack: [f64; LANES],
+    /// The largest bound.
+    bound: [f64; LANES],
+    largest: [f64; LANES],
+    smallest: [f64; LANES],
+    smallest_got: [f64; LANES],
+}
+
+// Not `f64::max` and `min`, whose rules for NaN take more instructions: here a NaN is left out, and shows in the sums.
+#[inline(always)]
+fn larger(a: f64, b: f64) -> f64 {
+    if a > b { a } else { b }
+}
+
+#[inline(always)]
+fn smaller(a: f64, b: f64) -> f64 {
+    if a < b { a } else { b }
+}
+
+fn largest(lanes: &[f64; LANES]) -> f64 {
+    lanes.iter().copied().fold(0.0, larger)
+}
+
+fn smallest(lanes: &[f64; LANES]) -> f64 {
+    lanes.iter().copied().fold(f64::INFINITY, smaller)
+}
+
+fn sum(lanes: &[f64; LANES]) -> f64 {
+    (lanes[0] + lanes[1]) + (lanes[2] + lanes[3])
+}
+
+impl Fast {
+    /// `None` where the tolerance or the format has no such rules.
+    pub fn new(floats: &Floats) -> Option<Self> {
+        let format = floats.format;
+        let bound = floats.bound.linear(&format)?;
+        // Above 2¹⁰²² an f64 has no inverse that is normal.
+        let max_finite = format.max_finite().min(pow2(1022));
+        Some(Self {
+            bound,
+            max_finite,
+            min_normal: format.min_normal(),
+            ulps: pow2(format.mantissa_bits as i32),
+        })
+    }
+
+    /// Adds the elements to the figures; false, and nothing is added, if any is out of the ordinary. Of scales there are as many
+    /// as elements, or none where the bound needs none. Elements past the last multiple of [`LANES`](Self::whole) are left out.
+    pub fn add(
+        &self,
+        got: &[f64],
+        values: &[f64],
+        scales: Option<&[f64]>,
+        figures: &mut Figures,
+    ) -> bool {
+        let lanes = match scales {
+            Some(scales) => scaled(self, got, values, scales),
+            None => unscaled(self, got, values),
+        };
+        let difference = sum(&lanes.difference);
+        let slack = smallest(&lanes.slack);
+        let within = if self.bound.strict {
+            slack > 0.0
+        } else {
+            slack >= 0.0
+        };
+        let ordinary = within
+            && difference < f64::INFINITY
+            && largest(&lanes.bound) < f64::INFINITY
+            && largest(&lanes.largest) <= self.max_finite
+            && (smallest(&lanes.smallest_got) > 0.0 || zeros_are_the_same(got, values));
+        if !ordinary {
+            return false;
+        }
+        let scaled = largest(&lanes.max_scaled);
+        figures.max_abs = larger(largest(&lanes.max_abs), figures.max_abs);
+        figures.max_ulp = larger(scaled * self.ulps, figures.max_ulp);
+        // No relative difference is larger than the scaled one, where references are normal: most blocks need no division.
+        if scaled > figures.max_rel || smallest(&lanes.smallest) < self.min_normal {
+            figures.max_rel = larger(relative(got, values), figures.max_rel);
+        }
+        figures.sums.add_block(
+            [
+                sum(&lanes.got),
+                sum(&lanes.reference),
+                difference,
+                sum(&lanes.product),
+            ],
+            larger(largest(&lanes.largest), largest(&lanes.max_abs)),
+        );
+        true
+    }
+
+    /// How many of so many elements [`add`](Self::add) takes.
+    pub fn whole(elements: usize) -> usize {
+        elements - elements % LANES
+    }
+}
+
+#[multiversion(targets("x86_64+avx2"))]
+fn scaled(fast: &Fast, got: &[f64], values: &[f64], scales: &[f64]) -> Lanes {
+    block::<true>(fast, got, values, scales)
+}
+
+#[multiversion(targets("x86_64+avx2"))]
+fn unscaled(fast: &Fast, got: &[f64], values: &[f64]) -> Lanes {
+    block::<false>(fast, got, values, values)
+}
+
+#[inline(always)]
+fn block<const SCALED: bool>(fast: &Fast, got: &[f64], values: &[f64], scales: &[f64]) -> Lanes {
+    const NONE: [f64; LANES] = [0.0; LANES];
+    const ALL: [f64; LANES] = [f64::INFINITY; LANES];
+    let mut lanes = Lanes {
+        got: NONE,
+        reference: NONE,
+        difference: NONE,
+        product: NONE,
+        max_abs: NONE,
+        max_scaled: NONE,
+        slack: ALL,
+        bound: NONE,
+        largest: NONE,
+        smallest: ALL,
+        smallest_got: ALL,
+    };
+    let (got, _) = got.as_chunks::<LANES>();
+    let (values, _) = values.as_chunks::<LANES>();
+    let (scales, _) = scales.as_chunks::<LANES>();
+    for ((got, values), scales) in got.iter().zip(values).zip(scales) {
+        for i in 0..LANES {
+            let (g, r) = (got[i], values[i]);
+            let (difference, magnitude) = ((g - r).abs(), r.abs());
+            // As `Spacing::at`: subnormals have the spacing of the smallest normal.
+            let exponent = larger(magnitude, fast.min_normal).to_bits() & EXPONENT;
+            let power = f64::from_bits(exponent);
+            let inverse = f64::from_bits((0x7fe_u64 << 52).wrapping_sub(exponent));
+            let bound = if SCALED {
+                fast.bound.of_magnitude * magnitude + fast.bound.of_scale * scales[i].abs()
+            } else {
+                fast.bound.of_power * power
+            };
+            let bound = larger(bound, fast.bound.floor);
+            if SCALED {
+                lanes.bound[i] = larger(bound, lanes.bound[i]);
+            }
+            lanes.slack[i] = smaller(bound - difference, lanes.slack[i]);
+            lanes.got[i] += g * g;
+            lanes.reference[i] += r * r;
+            lanes.difference[i] += difference * difference;
+            lanes.product[i] += g * r;
+            lanes.max_abs[i] = larger(difference, lanes.max_abs[i]);
+            lanes.max_scaled[i] = larger(difference * inverse, lanes.max_scaled[i]);
+            lanes.largest[i] = larger(magnitude, lanes.largest[i]);
+            lanes.smallest[i] = smaller(magnitude, lanes.smallest[i]);
+            lanes.smallest_got[i] = smaller(g.abs(), lanes.smallest_got[i]);
+        }
+    }
+    lanes
+}
+
+/// The largest difference relative to a reference that is not zero.
+#[multiversion(targets("x86_64+avx2"))]
+fn relative(got: &[f64], values: &[f64]) -> f64 {
+    let mut lanes = [0.0; LANES];
+    let (got, _) = got.as_chunks::<LANES>();
+    let (values, _) = values.as_chunks::<LANES>();
+    for (got, values) in got.iter().zip(values) {
+        for i in 0..LANES {
+            let magnitude = values[i].abs();
+            let relative = (got[i] - values[i]).abs() / magnitude;
+            let relative = if magnitude > 0.0 { relative } else { 0.0 };
+            lanes[i] = larger(relative, lanes[i]);
+        }
+    }
+    largest(&lanes)
+}
+
+/// Whether each zero that came stands for the very same zero.
+fn zeros_are_the_same(got: &[f64], values: &[f64]) -> bool {
+    let odd = |(g, r): (&f64, &f64)| (*g == 0.0) & (g.to_bits() != r.to_bits());
+    !got.iter().zip(values).any(odd)
+}
