@@ -123,9 +123,9 @@ impl Figures {
             max_ulp: self.max_ulp.min(f64::MAX),
             relative_l2: self.sums.relative_l2(unit).min(f64::MAX),
             cosine: self.sums.cosine(),
+            explanation: None,
             times_cpu: None,
             predictions: None,
-            explanation: None,
         }
     }
 }

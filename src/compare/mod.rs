@@ -136,6 +136,9 @@ pub struct Comparison {
     pub relative_l2: f64,
     /// Cosine of the angle between the two as vectors; 1 where both are zero or empty, 0 where one is.
     pub cosine: f64,
+    /// What kind of failure it is, where elements differ and the comparison's caller asked [`explain`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub explanation: Option<Explanation>,
     /// How many times as far off as CPU in the target's precision, where the tolerance is a yardstick: of the largest error and
     /// the relative 2-norm the worse.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -143,9 +146,6 @@ pub struct Comparison {
     /// How far the predictions agree, of a model's logits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predictions: Option<Predictions>,
-    /// What kind of failure it is, where elements differ and the comparison's caller asked [`explain`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub explanation: Option<Explanation>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -321,7 +321,26 @@ pub fn compare(
     numerics: &Numerics,
 ) -> Result<Comparison, CompareError> {
     let reference = fitting(got, reference, numerics)?;
-    yardstick::compare(got, &reference, tolerance, numerics)
+    match *tolerance {
+        Tolerance::Yardstick { factor, logits } => {
+            yardstick::compare(got, &reference, factor, logits, numerics)
+        }
+        _ => scan::compare(got, &reference, tolerance, numerics),
+    }
+}
+
+/// The tolerance as a bound on single elements: of a yardstick the one in norm that it comes to.
+pub(crate) fn of_elements<'a>(
+    tolerance: &'a Tolerance,
+    reference: &ReferenceTensor,
+    numerics: &Numerics,
+) -> Result<Cow<'a, Tolerance>, CompareError> {
+    Ok(match *tolerance {
+        Tolerance::Yardstick { factor, .. } => {
+            Cow::Owned(yardstick::of_elements(reference, factor, numerics)?)
+        }
+        _ => Cow::Borrowed(tolerance),
+    })
 }
 
 /// What the result is measured against, of those values that are right: the nearer ones. Element types and shapes then fit

@@ -8,7 +8,7 @@ use super::agree::{Floats, modulus};
 use super::bound::Bound;
 use super::fast::Fast;
 use super::figures::{Figures, Sums};
-use super::{CompareError, Comparison, Mismatch, Numerics, ReferenceTensor, Tolerance, yardstick};
+use super::{CompareError, Comparison, Mismatch, Numerics, ReferenceTensor, Tolerance};
 use crate::tensor::format::{FloatFormat, pow2};
 use crate::tensor::{ElementType, Tensor, codec};
 
@@ -176,7 +176,6 @@ impl<'a> Scan<'a> {
                 scan.scale = Some(checked_scale(reference)?);
                 scan.terms = *terms;
             }
-            let tolerance = &yardstick::in_norm(tolerance, reference, numerics)?;
             let bound = Bound::new(tolerance, element_type, format, numerics, || {
                 scan.largest(format)
             })?;

@@ -65,76 +65,59 @@ const EXACT: Numerics = Numerics {
     f64_as_f32_pairs: false,
 };
 
-/// A yardstick as the tolerance in norm that it amounts to for one result; any other tolerance is itself.
-pub(super) fn in_norm(
-    tolerance: &Tolerance,
+/// What CPU is off in the precision that the target uses.
+fn of_cpu(reference: &ReferenceTensor, numerics: &Numerics) -> Result<Errors, CompareError> {
+    let yardstick = reference.yardstick.ok_or(CompareError::MissingYardstick)?;
+    Ok(match numerics.products_in_bf16() {
+        true => yardstick.matrix_unit,
+        false => yardstick.own,
+    })
+}
+
+/// The bound on the largest error, as a tolerance in norm.
+pub(super) fn of_elements(
     reference: &ReferenceTensor,
+    factor: f64,
     numerics: &Numerics,
 ) -> Result<Tolerance, CompareError> {
-    let Tolerance::Yardstick { factor, .. } = *tolerance else {
-        return Ok(tolerance.clone());
+    let cpu = of_cpu(reference, numerics)?;
+    let Some(format) = numerics.format(reference.element_type) else {
+        return Ok(Tolerance::Exact);
     };
-    let allowed = Allowed::new(reference, numerics)?;
-    Ok(Tolerance::Norm(factor * allowed.roundings()))
-}
-
-/// What CPU is off, at least one rounding.
-struct Allowed {
-    max_abs: f64,
-    relative_l2: f64,
-    /// One rounding of the largest value.
-    rounding: f64,
-}
-
-impl Allowed {
-    fn new(reference: &ReferenceTensor, numerics: &Numerics) -> Result<Self, CompareError> {
-        let yardstick = reference.yardstick.ok_or(CompareError::MissingYardstick)?;
-        let cpu = match numerics.products_in_bf16() {
-            true => yardstick.matrix_unit,
-            false => yardstick.own,
-        };
-        let roundoff = numerics
-            .format(reference.element_type)
-            .map_or(0.0, |format| format.unit_roundoff());
-        let rounding = roundoff * largest(&reference.values);
-        Ok(Self {
-            max_abs: cpu.max_abs.max(rounding),
-            relative_l2: cpu.relative_l2.max(roundoff),
-            rounding,
-        })
-    }
-
-    /// The largest error in roundings of the largest value, which is what a tolerance in norm counts.
-    fn roundings(&self) -> f64 {
-        match self.rounding > 0.0 {
-            true => self.max_abs / self.rounding,
-            false => 1.0,
-        }
-    }
+    // In roundings of the largest value, which is what a tolerance in norm counts.
+    let rounding = format.unit_roundoff() * largest(&reference.values);
+    let roundings = if rounding > 0.0 {
+        (cpu.max_abs / rounding).max(1.0)
+    } else {
+        1.0
+    };
+    Ok(Tolerance::Norm(factor * roundings))
 }
 
 pub(super) fn compare(
     got: &Tensor,
     reference: &ReferenceTensor,
-    tolerance: &Tolerance,
+    factor: f64,
+    logits: bool,
     numerics: &Numerics,
 ) -> Result<Comparison, CompareError> {
-    let mut comparison = scan::compare(got, reference, tolerance, numerics)?;
-    let Tolerance::Yardstick { factor, logits } = *tolerance else {
+    let cpu = of_cpu(reference, numerics)?;
+    let tolerance = of_elements(reference, factor, numerics)?;
+    let mut comparison = scan::compare(got, reference, &tolerance, numerics)?;
+    let Some(format) = numerics.format(reference.element_type) else {
         return Ok(comparison);
     };
-    if numerics.format(reference.element_type).is_none() {
-        return Ok(comparison);
-    }
-    let allowed = Allowed::new(reference, numerics)?;
-    let times = |error: f64, allowed: f64| if error == 0.0 { 0.0 } else { error / allowed };
-    let together = times(comparison.relative_l2, allowed.relative_l2);
-    if together > factor {
+    let roundoff = format.unit_roundoff();
+    let rounding = roundoff * largest(&reference.values);
+    comparison.times_cpu = Some(
+        (comparison.max_abs / cpu.max_abs.max(rounding.max(f64::MIN_POSITIVE)))
+            .max(comparison.relative_l2 / cpu.relative_l2.max(roundoff))
+            .min(f64::MAX),
+    );
+    if comparison.relative_l2 > factor * cpu.relative_l2.max(roundoff) {
         // Every element may be within the largest error's bound, and all of them together too far.
         comparison.mismatches = comparison.mismatches.max(1);
     }
-    let largest = times(comparison.max_abs, allowed.max_abs);
-    comparison.times_cpu = Some(largest.max(together).min(f64::MAX));
     if logits {
         comparison.predictions = predictions(got, &reference.values);
     }

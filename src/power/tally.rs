@@ -338,7 +338,6 @@ fn words(tolerance: &Tolerance) -> String {
         Tolerance::Distance(values) => format!("{values} values"),
         Tolerance::Yardstick { factor, .. } => format!("{factor} times CPU"),
         Tolerance::Absolute(bound) => format!("absolute {bound:e}"),
-        Tolerance::Yardstick { factor, .. } => format!("yardstick {factor}"),
     }
 }
 

@@ -15,7 +15,6 @@ fn passing(
     let tensor = |t| Tensor::from_f64(t, shape.to_vec(), values).unwrap();
     Passing {
         case: Case {
-            layers: Vec::new(),
             id: id.parse().unwrap(),
             origin: Origin {
                 file: "suites/s/x.toml".into(),

@@ -144,8 +144,6 @@ mod tests {
             };
             outcome(&mut run, "cpu", id, kind);
             let comparison = Comparison {
-                times_cpu: None,
-                predictions: None,
                 elements: *elements,
                 mismatches: u64::from(!*passes),
                 first_mismatch: None,

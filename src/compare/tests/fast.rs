@@ -16,7 +16,6 @@ fn one_by_one(
     let mut all = (0, 0.0, 0.0, 0.0);
     for i in 0..got.len() {
         let reference = ReferenceTensor {
-            yardstick: None,
             values: tensor(reference.values.element_type(), &values[i..=i]),
             scale: scales.as_ref().map(|scales| tensor(F64, &scales[i..=i])),
             element_type: t,
@@ -75,7 +74,6 @@ fn blocks_decide_and_measure_as_single_elements_do() {
                 let got = tensor(t, &moved);
                 let scale: Vec<f64> = values.iter().map(|v| 2.0 * v.abs()).collect();
                 let reference = ReferenceTensor {
-                    yardstick: None,
                     scale: Some(tensor(F64, &scale)),
                     ..reference(t, values)
                 };
