@@ -49,8 +49,6 @@ fn case(id: &str, program: &str) -> Case {
         inputs: Vec::new(),
         seed: 1,
         tolerances: Vec::new(),
-        tolerance_source: None,
-        layers: Vec::new(),
         distribution: None,
         unloadable: None,
     }

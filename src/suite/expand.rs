@@ -280,8 +280,6 @@ impl Expansion<'_> {
             reference_program: ReferenceProgram::Refused(constraint),
             inputs: Vec::new(),
             tolerances: Vec::new(),
-            tolerance_source: None,
-            layers: Vec::new(),
             distribution: None,
             unloadable: None,
         })
