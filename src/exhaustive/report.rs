@@ -220,7 +220,7 @@ impl Row {
         }
     }
 
-    /// `compare float lt`, `convert to bf16`, `reduce_precision e5m10`.
+    /// `compare float lt`, `convert to bf16`.
     fn label(&self) -> String {
         match (self.operator.as_str(), &self.axes[..]) {
             ("convert", [to]) => format!("convert to {to}"),

@@ -13,7 +13,6 @@ mod tests;
 use std::cmp::Ordering;
 
 use crate::tensor::FloatFormat;
-use crate::tensor::format::pow2;
 
 /// One operand: a value of its format with its encoding, which alone tells a NaN's sign.
 #[derive(Debug, Clone, Copy)]
@@ -32,10 +31,6 @@ pub enum Formula {
     Binary(fn(f64, f64) -> Option<f64>),
     Compare(Direction, Order),
     NextAfter,
-    ReducePrecision {
-        exponent_bits: u32,
-        mantissa_bits: u32,
-    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,13 +59,6 @@ pub fn formula(operator: &str, axes: &[&str]) -> Option<Formula> {
         ("convert", ["pred"]) => Some(Unary(|x| truth(x != 0.0))),
         ("convert", [_]) => Some(Unary(|x| x)),
         ("chlo.digamma", []) => Some(Formula::Partial(gamma::digamma)),
-        ("reduce_precision", [format]) => {
-            let (exponent_bits, mantissa_bits) = format.strip_prefix('e')?.split_once('m')?;
-            Some(Formula::ReducePrecision {
-                exponent_bits: exponent_bits.parse().ok()?,
-                mantissa_bits: mantissa_bits.parse().ok()?,
-            })
-        }
         ("chlo.next_after", []) => Some(Formula::NextAfter),
         ("compare", [order, direction]) => {
             let order = match *order {
@@ -199,7 +187,7 @@ fn remainder(x: f64, y: f64) -> Option<f64> {
 impl Formula {
     pub fn operands(&self) -> usize {
         match self {
-            Self::Unary(_) | Self::Partial(_) | Self::ReducePrecision { .. } => 1,
+            Self::Unary(_) | Self::Partial(_) => 1,
             _ => 2,
         }
     }
@@ -212,56 +200,12 @@ impl Formula {
             (Self::Unary(function), [x]) => Some(function(x.value)),
             (Self::Partial(function), [x]) => function(x.value),
             (Self::Binary(function), [x, y]) => function(x.value, y.value),
-            (
-                Self::ReducePrecision {
-                    exponent_bits,
-                    mantissa_bits,
-                },
-                [x],
-            ) => Some(reduce_precision(
-                x.value,
-                *exponent_bits,
-                *mantissa_bits,
-                format,
-            )),
             (Self::NextAfter, [x, y]) => Some(next_after(*x, *y, format)),
             (Self::Compare(direction, order), [x, y]) => {
                 compare(*direction, *order, *x, *y, format).map(truth)
             }
             _ => None,
         }
-    }
-}
-
-/// Rounds the mantissa, ties to even, and then sees whether the exponent fits: below it is zero, above infinity. A format with
-/// the operand's own exponents, or more, keeps its subnormals.
-fn reduce_precision(x: f64, exponent_bits: u32, mantissa_bits: u32, format: &FloatFormat) -> f64 {
-    if x == 0.0 || !x.is_finite() {
-        return x;
-    }
-    let own = exponent_bits >= format.exponent_bits;
-    let bits = mantissa_bits.min(format.mantissa_bits) as i32;
-    let largest = if own {
-        format.bias
-    } else {
-        (1 << (exponent_bits - 1)) - 1
-    };
-    let exponent = libm::ilogb(x);
-    // All types but f64 lie well within f64's exponents, so the scaling is exact.
-    let quantum = pow2(
-        if own {
-            exponent.max(1 - largest)
-        } else {
-            exponent
-        } - bits,
-    );
-    let rounded = (x / quantum).round_ties_even() * quantum;
-    if rounded.abs() >= pow2(largest + 1) {
-        f64::INFINITY.copysign(x)
-    } else if !own && rounded.abs() < pow2(1 - largest) {
-        0f64.copysign(x)
-    } else {
-        rounded
     }
 }
 
