@@ -39,6 +39,8 @@ reason = "too narrow"
 
 fn case(id: &str, program: &str) -> Case {
     Case {
+        tolerance_source: None,
+        layers: Vec::new(),
         id: id.parse().unwrap(),
         origin: Origin {
             file: "suites/s/f.toml".into(),

@@ -273,6 +273,8 @@ impl Expansion<'_> {
             },
         };
         Ok(Case {
+            tolerance_source: None,
+            layers: Vec::new(),
             seed: seed(self.family.seed, &id),
             id,
             origin: self.origin(point.line),
