@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::{CommandResult, Failure, Verdict, judged, positive_seconds};
+use crate::outcome::Evidence;
 use crate::power::{self, Figures};
 use crate::project::Project;
 use crate::reference::ReferenceStore;
@@ -64,18 +65,22 @@ pub fn run(args: &Args) -> CommandResult {
             .map_err(Failure::harness)?
             .ok_or_else(interrupted)
     };
-    let cpu = start(&Target::Cpu)?;
-    let mut figures = Vec::new();
+    let mut targets = Vec::new();
     for text in &args.targets {
         let target: Target = text.parse().map_err(Failure::wrong_use)?;
+        if target.evidence() == Evidence::Compile {
+            return Err(Failure::Use(anyhow::anyhow!("{target} runs no programs")));
+        }
+        targets.push(target);
+    }
+    let cpu = start(&Target::Cpu)?;
+    let mut figures = Vec::new();
+    for target in targets {
         let own = match target {
             Target::Cpu => None,
             _ => Some(start(&target)?),
         };
         let pool = own.as_ref().unwrap_or(&cpu);
-        if !pool.needs_reference() {
-            return Err(Failure::Use(anyhow::anyhow!("{target} runs no programs")));
-        }
         let bar = indicatif::ProgressBar::new(cases.len() as u64);
         let gathered = power::gather(
             &cases,

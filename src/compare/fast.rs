@@ -35,6 +35,7 @@ struct Lanes {
     difference: [f64; LANES],
     product: [f64; LANES],
     max_abs: [f64; LANES],
+    max_rel: [f64; LANES],
     /// Differences over the powers of two at or below the references.
     max_scaled: [f64; LANES],
     /// The least that is left between a difference and its bound.
@@ -42,7 +43,6 @@ struct Lanes {
     /// The largest bound.
     bound: [f64; LANES],
     largest: [f64; LANES],
-    smallest: [f64; LANES],
     smallest_got: [f64; LANES],
 }
 
@@ -85,11 +85,26 @@ impl Fast {
     }
 
     /// Adds the elements to the figures; false, and nothing is added, if any is out of the ordinary. Of scales there are as many
-    /// as elements, or none where the bound needs none. Elements past the last multiple of [`LANES`](Self::whole) are left out.
+    /// as elements, or none where the bound needs none. Elements past the last [`whole`](Self::whole) one are left out.
     pub fn add(
         &self,
-        got: &[f64],
-        values: &[f64],
+        got: Values<'_>,
+        values: Values<'_>,
+        scales: Option<&[f64]>,
+        figures: &mut Figures,
+    ) -> bool {
+        match (got, values) {
+            (Values::F32(got), Values::F64(values)) => self.add_of(got, values, scales, figures),
+            (Values::F64(got), Values::F64(values)) => self.add_of(got, values, scales, figures),
+            (Values::F32(got), Values::F32(values)) => self.add_of(got, values, scales, figures),
+            (Values::F64(got), Values::F32(values)) => self.add_of(got, values, scales, figures),
+        }
+    }
+
+    fn add_of<G: Real, R: Real>(
+        &self,
+        got: &[G],
+        values: &[R],
         scales: Option<&[f64]>,
         figures: &mut Figures,
     ) -> bool {
@@ -112,13 +127,10 @@ impl Fast {
         if !ordinary {
             return false;
         }
-        let scaled = largest(&lanes.max_scaled);
         figures.max_abs = larger(largest(&lanes.max_abs), figures.max_abs);
-        figures.max_ulp = larger(scaled * self.ulps, figures.max_ulp);
-        // No relative difference is larger than the scaled one, where references are normal: most blocks need no division.
-        if scaled > figures.max_rel || smallest(&lanes.smallest) < self.min_normal {
-            figures.max_rel = larger(relative(got, values), figures.max_rel);
-        }
+        figures.max_rel = larger(largest(&lanes.max_rel), figures.max_rel);
+        let max_ulp = largest(&lanes.max_scaled) * self.ulps;
+        figures.max_ulp = larger(max_ulp, figures.max_ulp);
         figures.sums.add_block(
             [
                 sum(&lanes.got),
@@ -137,18 +149,46 @@ impl Fast {
     }
 }
 
-#[multiversion(targets("x86_64+avx2"))]
-fn scaled(fast: &Fast, got: &[f64], values: &[f64], scales: &[f64]) -> Lanes {
-    block::<true>(fast, got, values, scales)
+/// A float that an f64 holds exactly.
+trait Real: Copy + Into<f64> {}
+
+impl Real for f32 {}
+impl Real for f64 {}
+
+/// Some elements in the type that they are stored in, where the loops read it, or as f64.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Values<'a> {
+    F32(&'a [f32]),
+    F64(&'a [f64]),
+}
+
+impl Values<'_> {
+    /// The first so many.
+    pub fn first(self, count: usize) -> Self {
+        match self {
+            Self::F32(values) => Self::F32(&values[..count]),
+            Self::F64(values) => Self::F64(&values[..count]),
+        }
+    }
 }
 
 #[multiversion(targets("x86_64+avx2"))]
-fn unscaled(fast: &Fast, got: &[f64], values: &[f64]) -> Lanes {
-    block::<false>(fast, got, values, values)
+fn scaled<G: Real, R: Real>(fast: &Fast, got: &[G], values: &[R], scales: &[f64]) -> Lanes {
+    block::<true, G, R, f64>(fast, got, values, scales)
+}
+
+#[multiversion(targets("x86_64+avx2"))]
+fn unscaled<G: Real, R: Real>(fast: &Fast, got: &[G], values: &[R]) -> Lanes {
+    block::<false, G, R, R>(fast, got, values, values)
 }
 
 #[inline(always)]
-fn block<const SCALED: bool>(fast: &Fast, got: &[f64], values: &[f64], scales: &[f64]) -> Lanes {
+fn block<const SCALED: bool, G: Real, R: Real, S: Real>(
+    fast: &Fast,
+    got: &[G],
+    values: &[R],
+    scales: &[S],
+) -> Lanes {
     const NONE: [f64; LANES] = [0.0; LANES];
     const ALL: [f64; LANES] = [f64::INFINITY; LANES];
     let mut lanes = Lanes {
@@ -157,11 +197,11 @@ fn block<const SCALED: bool>(fast: &Fast, got: &[f64], values: &[f64], scales: &
         difference: NONE,
         product: NONE,
         max_abs: NONE,
+        max_rel: NONE,
         max_scaled: NONE,
         slack: ALL,
         bound: NONE,
         largest: NONE,
-        smallest: ALL,
         smallest_got: ALL,
     };
     let (got, _) = got.as_chunks::<LANES>();
@@ -169,14 +209,14 @@ fn block<const SCALED: bool>(fast: &Fast, got: &[f64], values: &[f64], scales: &
     let (scales, _) = scales.as_chunks::<LANES>();
     for ((got, values), scales) in got.iter().zip(values).zip(scales) {
         for i in 0..LANES {
-            let (g, r) = (got[i], values[i]);
+            let (g, r): (f64, f64) = (got[i].into(), values[i].into());
             let (difference, magnitude) = ((g - r).abs(), r.abs());
             // As `Spacing::at`: subnormals have the spacing of the smallest normal.
             let exponent = larger(magnitude, fast.min_normal).to_bits() & EXPONENT;
             let power = f64::from_bits(exponent);
             let inverse = f64::from_bits((0x7fe_u64 << 52).wrapping_sub(exponent));
             let bound = if SCALED {
-                fast.bound.of_magnitude * magnitude + fast.bound.of_scale * scales[i].abs()
+                fast.bound.of_magnitude * magnitude + fast.bound.of_scale * scales[i].into().abs()
             } else {
                 fast.bound.of_power * power
             };
@@ -190,34 +230,43 @@ fn block<const SCALED: bool>(fast: &Fast, got: &[f64], values: &[f64], scales: &
             lanes.difference[i] += difference * difference;
             lanes.product[i] += g * r;
             lanes.max_abs[i] = larger(difference, lanes.max_abs[i]);
+            let relative = if magnitude > 0.0 {
+                difference / magnitude
+            } else {
+                0.0
+            };
+            lanes.max_rel[i] = larger(relative, lanes.max_rel[i]);
             lanes.max_scaled[i] = larger(difference * inverse, lanes.max_scaled[i]);
             lanes.largest[i] = larger(magnitude, lanes.largest[i]);
-            lanes.smallest[i] = smaller(magnitude, lanes.smallest[i]);
             lanes.smallest_got[i] = smaller(g.abs(), lanes.smallest_got[i]);
         }
     }
     lanes
 }
 
-/// The largest difference relative to a reference that is not zero.
+/// The largest magnitude of those up to the limit.
 #[multiversion(targets("x86_64+avx2"))]
-fn relative(got: &[f64], values: &[f64]) -> f64 {
+pub(super) fn largest_within(values: &[f64], limit: f64) -> f64 {
     let mut lanes = [0.0; LANES];
-    let (got, _) = got.as_chunks::<LANES>();
-    let (values, _) = values.as_chunks::<LANES>();
-    for (got, values) in got.iter().zip(values) {
+    let (chunks, rest) = values.as_chunks::<LANES>();
+    let within = |value: f64| {
+        let magnitude = value.abs();
+        if magnitude <= limit { magnitude } else { 0.0 }
+    };
+    for chunk in chunks {
         for i in 0..LANES {
-            let magnitude = values[i].abs();
-            let relative = (got[i] - values[i]).abs() / magnitude;
-            let relative = if magnitude > 0.0 { relative } else { 0.0 };
-            lanes[i] = larger(relative, lanes[i]);
+            lanes[i] = larger(within(chunk[i]), lanes[i]);
         }
     }
-    largest(&lanes)
+    rest.iter()
+        .fold(largest(&lanes), |m, v| larger(within(*v), m))
 }
 
 /// Whether each zero that came stands for the very same zero.
-fn zeros_are_the_same(got: &[f64], values: &[f64]) -> bool {
-    let odd = |(g, r): (&f64, &f64)| (*g == 0.0) & (g.to_bits() != r.to_bits());
+fn zeros_are_the_same<G: Real, R: Real>(got: &[G], values: &[R]) -> bool {
+    let odd = |(g, r): (&G, &R)| {
+        let (g, r): (f64, f64) = ((*g).into(), (*r).into());
+        (g == 0.0) & (g.to_bits() != r.to_bits())
+    };
     !got.iter().zip(values).any(odd)
 }

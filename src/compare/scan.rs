@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use super::agree::{Floats, modulus};
 use super::bound::Bound;
-use super::fast::Fast;
+use super::fast::{Fast, Values, largest_within};
 use super::figures::{Figures, Sums};
 use super::{CompareError, Comparison, Mismatch, Numerics, ReferenceTensor, Tolerance};
 use crate::tensor::format::{FloatFormat, pow2};
@@ -112,6 +112,18 @@ impl<'a> Block<'a> {
             parts: parts(tensor.element_type()),
             values: [0.0; 2 * BLOCK],
         }
+    }
+
+    /// As they are stored, where that is f32.
+    fn stored(&mut self, range: &Range<usize>) -> Values<'_> {
+        if self.tensor.element_type() == ElementType::F32
+            && cfg!(target_endian = "little")
+            && let Ok(values) =
+                bytemuck::try_cast_slice(&self.tensor.data()[range.start * 4..range.end * 4])
+        {
+            return Values::F32(values);
+        }
+        Values::F64(self.load(range))
     }
 
     fn load(&mut self, range: &Range<usize>) -> &[f64] {
@@ -272,12 +284,13 @@ impl<'a> Scan<'a> {
             let mut block = Block::new(self.values);
             let mut largest = 0.0f64;
             for range in blocks(range) {
-                for element in block.load(&range).chunks_exact(parts) {
-                    let magnitude = if let [re, im] = element {
-                        modulus(*re, *im)
-                    } else {
-                        element[0].abs()
-                    };
+                let values = block.load(&range);
+                if parts == 1 {
+                    largest = largest.max(largest_within(values, max_finite));
+                    continue;
+                }
+                for element in values.chunks_exact(parts) {
+                    let magnitude = modulus(element[0], element[1]);
                     if magnitude <= max_finite {
                         largest = largest.max(magnitude);
                     }
@@ -304,14 +317,18 @@ impl<'a> Scan<'a> {
         let own = self.got.element_type().float_format();
         let fast = Fast::new(floats).filter(|_| own == Some(floats.format));
         for range in blocks(range) {
-            let (got, values) = (got.load(&range), values.load(&range));
             let scales = scales.as_mut().map(|s| s.load(&range));
-            let whole = Fast::whole(got.len());
+            let whole = Fast::whole(range.len());
             let added = fast.is_some_and(|fast| {
+                let (got, values) = (got.stored(&range), values.stored(&range));
                 let scales = scales.map(|scales| &scales[..whole]);
-                fast.add(&got[..whole], &values[..whole], scales, &mut figures)
+                fast.add(got.first(whole), values.first(whole), scales, &mut figures)
             });
             let rest = if added { whole } else { 0 };
+            if rest == range.len() {
+                continue;
+            }
+            let (got, values) = (got.load(&range), values.load(&range));
             for (i, (&g, &r)) in got.iter().zip(values).enumerate().skip(rest) {
                 let scale = scales.map_or(0.0, |s| s[i]);
                 if !floats.real(g, r, scale) {

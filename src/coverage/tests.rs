@@ -39,6 +39,8 @@ reason = "too narrow"
 
 fn case(id: &str, program: &str) -> Case {
     Case {
+        tolerance_source: None,
+        layers: Vec::new(),
         id: id.parse().unwrap(),
         origin: Origin {
             file: "suites/s/f.toml".into(),
@@ -49,8 +51,6 @@ fn case(id: &str, program: &str) -> Case {
         inputs: Vec::new(),
         seed: 1,
         tolerances: Vec::new(),
-        tolerance_source: None,
-        layers: Vec::new(),
         distribution: None,
         unloadable: None,
     }

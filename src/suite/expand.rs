@@ -273,6 +273,8 @@ impl Expansion<'_> {
             },
         };
         Ok(Case {
+            tolerance_source: None,
+            layers: Vec::new(),
             seed: seed(self.family.seed, &id),
             id,
             origin: self.origin(point.line),
@@ -280,8 +282,6 @@ impl Expansion<'_> {
             reference_program: ReferenceProgram::Refused(constraint),
             inputs: Vec::new(),
             tolerances: Vec::new(),
-            tolerance_source: None,
-            layers: Vec::new(),
             distribution: None,
             unloadable: None,
         })
