@@ -107,6 +107,8 @@ pub enum ReferenceProgram {
     Given(Vec<Tensor>),
     /// The case has none; this says why, and is the reason to skip it once it has run.
     Absent(String),
+    /// The program is invalid, and a plug-in must refuse it; this is the constraint of the specification that it breaks.
+    Refused(String),
 }
 
 /// Where a case was declared, for messages.
@@ -154,6 +156,14 @@ impl Case {
     /// BLAKE3 of the program text, in hex.
     pub fn program_hash(&self) -> String {
         blake3::hash(self.program.as_bytes()).to_hex().to_string()
+    }
+
+    /// Of a program that a plug-in must refuse: the constraint of the specification that it breaks.
+    pub fn breaks(&self) -> Option<&str> {
+        match &self.reference_program {
+            ReferenceProgram::Refused(constraint) => Some(constraint),
+            _ => None,
+        }
     }
 
     /// How many devices it needs.

@@ -2,17 +2,19 @@
 //!
 //! Data flows one way: `suite` loads cases, `run` executes them in worker processes through `pjrt` and compares
 //! against `reference` with `compare`, `store` keeps the outcomes, `track` turns outcomes into verdicts, and `report`
-//! and `gate` read verdicts. `virtual_tpu` compiles with the TPU compiler and, through the passes in `hlo`, executes on CPU.
+//! and `gate` read verdicts. `oracle` asks a second implementation. `virtual_tpu` compiles with the TPU compiler and, through the passes in `hlo`, executes on CPU.
 
 pub mod case;
 pub mod cli;
 pub mod compare;
+pub mod coverage;
 pub mod distribution;
 pub mod doctor;
 pub mod exhaustive;
 pub mod gate;
 pub mod hlo;
 mod line;
+pub mod oracle;
 pub mod outcome;
 pub mod pjrt;
 pub mod power;

@@ -85,6 +85,9 @@ pub struct Metrics {
     /// What in the TPU compiler's program has no meaning on a CPU, for which the outcome is `unsupported` at stage `run`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_executable: Option<NotExecutable>,
+    /// What the plug-in said when it refused a program that it must refuse: such a pass ends at stage `compile`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refusal: Option<String>,
     /// One per result of the program.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub comparisons: Vec<Comparison>,

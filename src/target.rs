@@ -81,13 +81,16 @@ pub enum Target {
         generation: Generation,
         slice: Option<String>,
     },
+    /// PyTorch on CPU, which evaluates the program operator by operator in its own element types: an implementation to hold the
+    /// suites against, that shares no code with XLA.
+    Torch,
     /// Any PJRT plug-in: the name of a pinned one, or a path.
     Plugin(String),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "unknown target '{target}': {reason}; targets are cpu, tpu, aot-<gen>[:<slice>] and vtpu-<gen>[:<slice>] with <gen> one of \
+    "unknown target '{target}': {reason}; targets are cpu, tpu, torch-cpu, aot-<gen>[:<slice>] and vtpu-<gen>[:<slice>] with <gen> one of \
      v4, v5e, v5p, v6e, 7x (aot-v6e, vtpu-v5e:2x4), and plugin:<path or name>"
 )]
 pub struct TargetError {
@@ -98,7 +101,7 @@ pub struct TargetError {
 impl Target {
     pub fn evidence(&self) -> Evidence {
         match self {
-            Self::Cpu | Self::Tpu | Self::Plugin(_) => Evidence::Hardware,
+            Self::Cpu | Self::Tpu | Self::Torch | Self::Plugin(_) => Evidence::Hardware,
             Self::Virtual { .. } => Evidence::Virtual,
             Self::Aot { .. } => Evidence::Compile,
         }
@@ -108,7 +111,7 @@ impl Target {
     pub fn generation(&self) -> Option<Generation> {
         match self {
             Self::Aot { generation, .. } | Self::Virtual { generation, .. } => Some(*generation),
-            Self::Cpu | Self::Tpu | Self::Plugin(_) => None,
+            Self::Cpu | Self::Tpu | Self::Torch | Self::Plugin(_) => None,
         }
     }
 }
@@ -126,6 +129,9 @@ impl FromStr for Target {
         }
         if target == "tpu" {
             return Ok(Self::Tpu);
+        }
+        if target == "torch-cpu" {
+            return Ok(Self::Torch);
         }
         if let Some(plugin) = target.strip_prefix("plugin:") {
             if plugin.is_empty() {
@@ -175,6 +181,7 @@ impl fmt::Display for Target {
         let (prefix, generation, slice) = match self {
             Self::Cpu => return f.write_str("cpu"),
             Self::Tpu => return f.write_str("tpu"),
+            Self::Torch => return f.write_str("torch-cpu"),
             Self::Plugin(plugin) => return write!(f, "plugin:{plugin}"),
             Self::Aot { generation, slice } => ("aot", generation, slice),
             Self::Virtual { generation, slice } => ("vtpu", generation, slice),
@@ -215,6 +222,7 @@ mod tests {
         for text in [
             "cpu",
             "tpu",
+            "torch-cpu",
             "aot-v4",
             "aot-7x",
             "aot-v6e:2x4",

@@ -28,7 +28,7 @@ impl Project {
         let mut suite = "suite = \"stablehlo\"\nfamily = \"elementwise\"\n".to_owned();
         for (name, types, tolerance, line) in operators {
             suite.push_str(&format!(
-                "[[op]]\nname = \"{name}\"\nt = {types}\ntolerance = {tolerance}\nreference = \"native\"\nprogram = '''
+                "[[op]]\nname = \"{name}\"\nt = {types}\ntolerance = {tolerance}\nsource = \"rounding\"\nreference = \"native\"\nprogram = '''
 func.func @main(%x: {{{{ tensor(shape, t) }}}}) -> {{{{ tensor(shape, t) }}}} {{
   {line}
   return %0 : {{{{ tensor(shape, t) }}}}

@@ -1,6 +1,7 @@
 //! The command line: one file a subcommand, each turning arguments into library calls and errors into words. No logic.
 
 mod compile_helper;
+mod coverage;
 mod diff;
 mod doctor;
 mod exhaustive;
@@ -47,6 +48,7 @@ pub struct Global {
 enum Command {
     /// What is installed, what is missing, and how to get it
     Doctor(doctor::Doctor),
+    Coverage(coverage::Args),
     Diff(diff::Args),
     Exhaustive(exhaustive::Args),
     Gate(gate::Args),
@@ -108,6 +110,7 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let result: CommandResult = match cli.command {
         Command::Doctor(command) => command.run(&cli.global),
+        Command::Coverage(args) => coverage::run(&args),
         Command::Diff(args) => diff::run(&cli.global, &args),
         Command::Exhaustive(args) => exhaustive::run(&args),
         Command::Gate(args) => gate::run(&cli.global, &args),

@@ -7,9 +7,11 @@ use clap::Subcommand;
 
 use super::{CommandResult, Failure, Verdict, judged, positive_seconds};
 use crate::case::{Case, CaseId};
+use crate::oracle::{Arithmetic, OracleCommand};
 use crate::project::Project;
 use crate::reference::{
-    self, Finding, Generated, Generator, Left, Lookup, ReferenceStore, Unreferenced,
+    self, Accounts, Disagreement, Finding, Generated, Generator, Left, Lookup, OracleReport,
+    ReferenceStore, Unreferenced,
 };
 use crate::report::escape;
 use crate::run::{Interrupt, PlannedTarget, Pool, RunOptions};
@@ -26,11 +28,11 @@ pub struct Args {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Compute the references of the selected cases in f64 on the pinned CPU plug-in, and store them with their provenance;
-    /// exit 1 if one is lost, or cannot be computed and is no known failure of the `cpu` target
+    /// Compute the references of the selected cases in f64 on the pinned CPU plug-in, or by the oracle where oracle/cases.toml
+    /// says so, and store them with their provenance; exit 1 if one is lost, or cannot be computed and is no known failure of the `cpu` target
     Generate(Selection),
     /// Compute them again; exit 1 if any differs, is stale or is missing
-    Verify(Selection),
+    Verify(Verify),
 }
 
 #[derive(clap::Args)]
@@ -49,9 +51,21 @@ struct Selection {
     timeout: f64,
 }
 
+#[derive(clap::Args)]
+struct Verify {
+    #[command(flatten)]
+    selection: Selection,
+    /// Compare them with the independent oracle in `oracle/` instead, which shares no numeric code with XLA (`ci/clients/setup
+    /// oracle` installs what it needs); exit 1 if one differs and oracle/cases.toml does not say why
+    #[arg(long)]
+    oracle: bool,
+}
+
 struct Session {
     all: Vec<Case>,
     cases: Vec<Case>,
+    accounts: Accounts,
+    oracle: OracleCommand,
     known: Expectations,
     store: ReferenceStore,
     pool: Pool,
@@ -66,9 +80,13 @@ impl Session {
         let here = std::env::current_dir().map_err(Failure::harness)?;
         let project = Project::discover(&here).map_err(Failure::wrong_use)?;
         let all = suite::load(&project.suites()).map_err(Failure::wrong_use)?;
-        let cases = suite::select(all.clone(), &selection.select, &selection.exclude)
+        let mut cases = suite::select(all.clone(), &selection.select, &selection.exclude)
             .map_err(Failure::wrong_use)?;
+        // What must be refused has no results to refer to.
+        cases.retain(|case| case.breaks().is_none());
         let known = Expectations::load(&project.expectations()).map_err(Failure::wrong_use)?;
+        let accounts = Accounts::load(&project.oracle_cases()).map_err(Failure::wrong_use)?;
+        let oracle = oracle_command(&project, selection);
         let store = ReferenceStore::open(&project.references()).map_err(Failure::wrong_use)?;
         let plugin = project.resolve(&Target::Cpu).map_err(Failure::harness)?;
         let version = plugin
@@ -93,6 +111,8 @@ impl Session {
         Ok(pool.map(|pool| Self {
             all,
             cases,
+            accounts,
+            oracle,
             known,
             store,
             pool,
@@ -106,7 +126,8 @@ impl Session {
 pub fn run(args: &Args) -> CommandResult {
     match &args.action {
         Action::Generate(selection) => generate(selection),
-        Action::Verify(selection) => verify(selection),
+        Action::Verify(args) if args.oracle => with_oracle(&args.selection),
+        Action::Verify(args) => verify(&args.selection),
     }
 }
 
@@ -119,15 +140,33 @@ fn generate(selection: &Selection) -> CommandResult {
         return Err(interrupted());
     };
     let bar = bar(session.cases.len());
-    let report = reference::generate(
+    let on_case = || bar.inc(1);
+    let (by_oracle, by_plugin): (Vec<Case>, Vec<Case>) = session
+        .cases
+        .iter()
+        .cloned()
+        .partition(|case| session.accounts.reference(&case.id).is_some());
+    let mut report = reference::generate(
         &mut session.store,
-        &session.cases,
+        &by_plugin,
         &session.pool,
         &session.generator,
         session.jobs,
         &session.interrupt,
-        &|| bar.inc(1),
+        &on_case,
     );
+    if !by_oracle.is_empty() && !report.interrupted {
+        reference::generate_by_oracle(
+            &mut session.store,
+            &by_oracle,
+            &session.oracle,
+            session.jobs,
+            &session.interrupt,
+            &on_case,
+            &mut report,
+        )
+        .map_err(Failure::harness)?;
+    }
     bar.finish_and_clear();
     if report.interrupted {
         return Err(interrupted());
@@ -139,6 +178,9 @@ fn generate(selection: &Selection) -> CommandResult {
     for case in &report.unreferenced {
         text.push_str(&describe(case, is_known(case)));
     }
+    for (id, why) in &report.no_oracle {
+        text.push_str(&format!("no reference  {id}: {}\n", escape::line(why)));
+    }
     text.push_str(&totals(session.store.ids().count(), &report, gone));
     judged::print(&text)?;
     if let Some(failure) = report.failure {
@@ -148,11 +190,13 @@ fn generate(selection: &Selection) -> CommandResult {
         return Err(Failure::wrong_use(invalid));
     }
     let expected = |case: &Unreferenced| case.left != Left::Lost && is_known(case);
-    Ok(if report.unreferenced.iter().all(expected) {
-        Verdict::Clean
-    } else {
-        Verdict::Unexpected
-    })
+    Ok(
+        if report.unreferenced.iter().all(expected) && report.no_oracle.is_empty() {
+            Verdict::Clean
+        } else {
+            Verdict::Unexpected
+        },
+    )
 }
 
 fn describe(case: &Unreferenced, known: bool) -> String {
@@ -190,10 +234,16 @@ fn verify(selection: &Selection) -> CommandResult {
     let Some(session) = Session::open(selection)? else {
         return Err(interrupted());
     };
-    let bar = bar(session.cases.len());
+    let by_plugin: Vec<Case> = session
+        .cases
+        .iter()
+        .filter(|case| !reference::is_by_oracle(&session.store, &case.id))
+        .cloned()
+        .collect();
+    let bar = bar(by_plugin.len());
     let report = reference::verify(
         &session.store,
-        &session.cases,
+        &by_plugin,
         &session.pool,
         session.jobs,
         &session.interrupt,
@@ -226,12 +276,13 @@ fn verify(selection: &Selection) -> CommandResult {
         ));
     }
     text.push_str(&format!(
-        "{} references: {} identical, {} within the rounding of f64, {} that differ, are stale or are missing; {} known to have none\n",
+        "{} references: {} identical, {} within the rounding of f64, {} that differ, are stale or are missing; {} known to have none; {} by the oracle, left to --oracle\n",
         session.cases.len(),
         report.identical,
         report.within_rounding,
         findings.len(),
-        none_known.len()
+        none_known.len(),
+        session.cases.len() - by_plugin.len()
     ));
     judged::print(&text)?;
     Ok(if findings.is_empty() {
@@ -239,6 +290,102 @@ fn verify(selection: &Selection) -> CommandResult {
     } else {
         Verdict::Unexpected
     })
+}
+
+fn with_oracle(selection: &Selection) -> CommandResult {
+    let here = std::env::current_dir().map_err(Failure::harness)?;
+    let project = Project::discover(&here).map_err(Failure::wrong_use)?;
+    let cases = suite::load(&project.suites()).map_err(Failure::wrong_use)?;
+    let cases =
+        suite::select(cases, &selection.select, &selection.exclude).map_err(Failure::wrong_use)?;
+    let store = ReferenceStore::open(&project.references()).map_err(Failure::wrong_use)?;
+    let accounts = Accounts::load(&project.oracle_cases()).map_err(Failure::wrong_use)?;
+    let command = oracle_command(&project, selection);
+    let jobs = selection.jobs.map_or_else(
+        || std::thread::available_parallelism().map_or(1, usize::from),
+        usize::from,
+    );
+    let interrupt = Interrupt::on_signals().map_err(Failure::harness)?;
+    let bar = bar(cases.len());
+    let on_case = || bar.inc(1);
+    let report =
+        reference::verify_with_oracle(&store, &cases, &command, jobs, &interrupt, &on_case)
+            .map_err(Failure::harness)?;
+    bar.finish_and_clear();
+    if report.interrupted {
+        return Err(interrupted());
+    }
+    let asked: Vec<&CaseId> = cases.iter().map(|case| &case.id).collect();
+    let (text, verdict) = oracle_text(&report, &accounts, &asked);
+    judged::print(&text)?;
+    Ok(verdict)
+}
+
+fn oracle_command(project: &Project, selection: &Selection) -> OracleCommand {
+    OracleCommand {
+        python: project.oracle_python(Arithmetic::Extended),
+        root: project.root().to_owned(),
+        arithmetic: Arithmetic::Extended,
+        timeout: Duration::from_secs_f64(selection.timeout),
+    }
+}
+
+fn oracle_text(report: &OracleReport, accounts: &Accounts, asked: &[&CaseId]) -> (String, Verdict) {
+    let mut text = String::new();
+    let mut unexplained = 0;
+    for Disagreement { id, what } in &report.disagree {
+        let what = escape::line(what);
+        match accounts.explanation(id) {
+            Some(reason) => {
+                text.push_str(&format!("explained  {id}: {what}\n           {reason}\n"))
+            }
+            None => {
+                unexplained += 1;
+                text.push_str(&format!("disagrees  {id}: {what}\n"));
+            }
+        }
+    }
+    let disagree: Vec<&CaseId> = report.disagree.iter().map(|found| &found.id).collect();
+    let needless = accounts.needless(asked, &disagree);
+    for glob in &needless {
+        text.push_str(&format!(
+            "needless   '{glob}' in oracle/cases.toml: these cases agree\n"
+        ));
+    }
+    let mut without = 0;
+    for (why, ids) in &report.no_oracle {
+        without += ids.len();
+        let first = ids.first().map_or("", |id| id.as_str());
+        let (count, why) = (ids.len(), escape::line(why));
+        text.push_str(&format!("no oracle  {count} cases, {first} first: {why}\n"));
+    }
+    let distances: Vec<String> = report
+        .distances
+        .iter()
+        .map(|(most, cases)| match most {
+            0 => format!("{cases} equal"),
+            most => format!("{cases} within {most}"),
+        })
+        .collect();
+    text.push_str(&format!(
+        "{} references: {} agree with the oracle ({}), {} are its own, {} disagree, of which {} explained; {without} without an oracle\n",
+        asked.len(),
+        report.agree,
+        report.packages.join(", "),
+        report.own,
+        report.disagree.len(),
+        report.disagree.len() - unexplained
+    ));
+    text.push_str(&format!(
+        "in ulp of the reference: {}\n",
+        distances.join(", ")
+    ));
+    let verdict = if unexplained == 0 && needless.is_empty() {
+        Verdict::Clean
+    } else {
+        Verdict::Unexpected
+    };
+    (text, verdict)
 }
 
 fn bar(cases: usize) -> indicatif::ProgressBar {

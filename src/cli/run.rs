@@ -51,7 +51,7 @@ pub struct Args {
     exclude: Vec<String>,
     #[command(flatten)]
     suites: SuiteArgs,
-    /// Where to run: cpu, tpu, aot-<gen>[:<slice>], vtpu-<gen>[:<slice>], plugin:<path or name>; may be given several times
+    /// Where to run: cpu, tpu, torch-cpu, aot-<gen>[:<slice>], vtpu-<gen>[:<slice>], plugin:<path or name>; may be given several times
     #[arg(
         long = "target",
         short,

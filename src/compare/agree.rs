@@ -20,6 +20,9 @@ pub(super) struct Floats {
     flushed_below: f64,
 }
 
+/// References are in f64 at most, so that those of f64 alone are rounded to the element type.
+const F64_MANTISSA: u32 = 52;
+
 /// Equal, any NaN to any NaN, and zeros by sign.
 fn same(a: f64, b: f64) -> bool {
     a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan())
@@ -34,7 +37,10 @@ impl Floats {
             bound,
             max_finite: format.max_finite(),
             within_is_enough: !bound.is_exact() && bound.check().is_none() && format.has_sign(),
-            flushed_below: if flushes(&format, numerics) {
+            flushed_below: if flushes(&format, numerics) && own.mantissa_bits == F64_MANTISSA {
+                // The reference is rounded already: the smallest normal may stand for a little less, which flushes.
+                format.min_normal().next_up()
+            } else if flushes(&format, numerics) {
                 format.min_normal()
             } else {
                 0.0

@@ -1,8 +1,8 @@
 //! The verdict on one element, for what measures more of each than [`super::compare`] does.
 
 use super::agree::Floats;
-use super::bound::{Bound, flushes};
-use super::{CompareError, Numerics, Tolerance};
+use super::bound::Bound;
+use super::{CompareError, Numerics, Tolerance, flushable};
 use crate::tensor::{ElementType, FloatFormat};
 
 /// The rules of [`super::compare`] for results of one real type, made ready. Integers and `pred` come as f64 and are equal or not.
@@ -79,10 +79,9 @@ impl Numerics {
     /// Magnitudes below this, but 0, are subnormals of the format that the target may take for zeros of their sign, results
     /// and operands alike; 0 where it takes none.
     pub fn flushed_below(&self, format: &FloatFormat) -> f64 {
-        if flushes(format, self) {
-            format.min_normal()
-        } else {
-            0.0
+        match flushable(format) {
+            Some(smallest) if self.flush_subnormals => smallest,
+            _ => 0.0,
         }
     }
 }

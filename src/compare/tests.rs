@@ -262,6 +262,22 @@ fn flushed_subnormals_are_zero_of_the_same_sign() {
     assert!(!agrees(F16, 0.0, pow2(-16), &Tolerance::Exact, &FLUSH));
 }
 
+/// A product just below the smallest normal of f64 rounds up to it, and is tiny all the same where results are flushed.
+#[test]
+fn a_rounded_reference_at_the_smallest_normal_may_have_been_flushed() {
+    let smallest = pow2(-1022);
+    assert!(agrees(F64, -0.0, -smallest, &Tolerance::Exact, &FLUSH));
+    assert!(!agrees(F64, 0.0, -smallest, &Tolerance::Exact, &FLUSH));
+    assert!(!agrees(F64, 0.0, smallest, &Tolerance::Exact, &PLAIN));
+    assert!(!agrees(
+        F64,
+        0.0,
+        smallest.next_up(),
+        &Tolerance::Exact,
+        &FLUSH
+    ));
+}
+
 #[test]
 fn what_may_be_flushed_is_no_error_in_the_figures() {
     let (got, expected) = ([0.0, 1.0], [MIN_NORMAL / 2.0, 1.0]);

@@ -24,6 +24,8 @@ pub struct Operator {
     pub result: ElementType,
     /// The widest that the suite gives it on this type.
     pub tolerance: Tolerance,
+    /// Where it comes from, in the suite's words.
+    pub tolerance_source: Option<String>,
     pub(super) formula: Formula,
     pub(super) domain: Domain,
     /// The suite's case, whose program is made larger.
@@ -103,6 +105,7 @@ pub fn operators(cases: &[Case], all_f32: bool) -> Vec<Operator> {
             .and_modify(|first| {
                 if allowance(&operator.tolerance) > allowance(&first.tolerance) {
                     first.tolerance = operator.tolerance.clone();
+                    first.tolerance_source = operator.tolerance_source.clone();
                 }
             })
             .or_insert(operator);
@@ -165,6 +168,7 @@ fn operator(case: &Case, all_f32: bool) -> Option<Operator> {
         operands: *operands,
         result: *result,
         tolerance: tolerance.clone(),
+        tolerance_source: case.tolerance_source.clone(),
         formula,
         domain,
         template: case.clone(),

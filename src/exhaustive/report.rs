@@ -58,6 +58,8 @@ pub struct Row {
     /// What it was tried on, in words.
     pub tried_on: String,
     pub tolerance: Tolerance,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tolerance_source: Option<String>,
     pub outcome: OutcomeKind,
     pub stage: Stage,
     pub verdict: VerdictKind,
@@ -205,6 +207,7 @@ impl Row {
             result: operator.result,
             tried_on: operator.domain.describe(),
             tolerance: operator.tolerance.clone(),
+            tolerance_source: operator.tolerance_source.clone(),
             outcome: outcome.outcome,
             stage: outcome.stage,
             verdict,

@@ -11,6 +11,7 @@ use std::{fs, io};
 pub use pins::Pin;
 
 use crate::hlo::{MxuNumerics, MxuNumericsError};
+use crate::oracle::{self, Arithmetic, OracleError};
 use crate::pjrt::{self, Value};
 use crate::target::{Generation, Target};
 
@@ -56,6 +57,8 @@ pub enum ProjectError {
         Generation::ALL.map(Generation::as_str).join(", ")
     )]
     NoTpu,
+    #[error(transparent)]
+    Oracle(#[from] OracleError),
     #[error("TPU_PARITY_NUMERICS: {0}")]
     Numerics(#[from] MxuNumericsError),
     #[error("TPU_PARITY_COMPILE_LOG: cannot write {path}: {source}")]
@@ -147,6 +150,25 @@ impl Project {
         self.root.join("suites")
     }
 
+    /// The Python that `ci/clients/setup` installs for the second oracle, or for the target `torch-cpu`; `$TPU_PARITY_ORACLE`
+    /// and `$TPU_PARITY_TORCH` name others.
+    pub fn oracle_python(&self, arithmetic: Arithmetic) -> PathBuf {
+        let variable = match arithmetic {
+            Arithmetic::Extended => "TPU_PARITY_ORACLE",
+            Arithmetic::Torch => "TPU_PARITY_TORCH",
+        };
+        folder_from_env(variable).unwrap_or_else(|| {
+            let environment = arithmetic.environment();
+            self.root
+                .join(format!(".tpu-parity/clients/{environment}/bin/python"))
+        })
+    }
+
+    /// What a person has written about references and the oracle.
+    pub fn oracle_cases(&self) -> PathBuf {
+        self.root.join("oracle/cases.toml")
+    }
+
     pub fn references(&self) -> PathBuf {
         self.root.join("reference-outputs")
     }
@@ -200,6 +222,7 @@ impl Project {
                 (LIBTPU, "TPU_PARITY_LIBTPU")
             }
             Target::Plugin(plugin) => return self.resolve_plugin(plugin),
+            Target::Torch => return self.resolve_torch(),
         };
         if let Some(path) = std::env::var_os(variable).filter(|path| !path.is_empty()) {
             return self.resolve_path(Path::new(&path));
@@ -219,6 +242,19 @@ impl Project {
             Some(text) if !text.is_empty() => Ok(text.to_string_lossy().parse()?),
             _ => Ok(MxuNumerics::default()),
         }
+    }
+
+    /// No plug-in but a Python with PyTorch, and the sources of what it runs.
+    fn resolve_torch(&self) -> Result<ResolvedPlugin> {
+        let arithmetic = Arithmetic::Torch;
+        let root = self.root.to_string_lossy().into_owned();
+        Ok(ResolvedPlugin {
+            path: self.oracle_python(arithmetic),
+            name: None,
+            sha256: oracle::sources(&self.root, arithmetic)?,
+            pinned: false,
+            options: vec![("root".to_owned(), Value::String(root))],
+        })
     }
 
     /// A pinned name or a path.

@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use super::format::{Generator, Output, Provenance, Record, SCHEMA, StoredTensor};
+use super::oracle::compute_by_oracle;
 use super::store::{ReferenceError, ReferenceStore, inputs, reference_program_hash};
 use crate::case::{Case, CaseId};
 use crate::compare::ReferenceTensor;
+use crate::oracle::{OracleCommand, OracleError};
 use crate::outcome::{Outcome, OutcomeKind};
 use crate::run::{Computed, Interrupt, Pool, RunError, parser_message};
 use crate::suite::{SuiteError, SuiteErrors};
@@ -42,6 +44,8 @@ pub struct Generated {
     pub changed: usize,
     pub unchanged: usize,
     pub unreferenced: Vec<Unreferenced>,
+    /// Cases whose reference is to be the oracle's, which has none for this reason; what was stored for them stays.
+    pub no_oracle: Vec<(CaseId, String)>,
     /// Programs that are not valid StableHLO; what was stored for their cases stays, for when they are corrected.
     pub invalid: Option<SuiteErrors>,
     pub interrupted: bool,
@@ -102,6 +106,35 @@ pub fn generate(
     }
     report.invalid = (!invalid.is_empty()).then_some(SuiteErrors(invalid));
     report
+}
+
+/// Has the oracle compute the references of `cases`, and adds what came of it to `report`.
+///
+/// # Errors
+/// When the oracle cannot be started.
+pub fn generate_by_oracle(
+    store: &mut ReferenceStore,
+    cases: &[Case],
+    command: &OracleCommand,
+    jobs: usize,
+    interrupt: &Interrupt,
+    on_case: &(dyn Fn() + Sync),
+    report: &mut Generated,
+) -> Result<(), OracleError> {
+    let date = today();
+    let (computed, generator) = compute_by_oracle(cases, command, jobs, interrupt, on_case)?;
+    report.interrupted |= computed.len() < cases.len();
+    for (index, computed) in computed {
+        let case = &cases[index];
+        match computed {
+            Ok(tensors) => match record(case, &tensors, &generator, &date) {
+                Ok(record) => put(store, record, report),
+                Err(error) => report.failure = Some(error.into()),
+            },
+            Err(why) => report.no_oracle.push((case.id.clone(), why)),
+        }
+    }
+    Ok(())
 }
 
 fn put(store: &mut ReferenceStore, record: Record, report: &mut Generated) {

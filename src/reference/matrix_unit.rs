@@ -43,7 +43,7 @@ fn product(line: &str) -> Result<Option<[(&str, &str); 2]>, String> {
     };
     let generic = |name: &&str| call.starts_with(&format!("\"stablehlo.{name}\""));
     let unreadable = || format!("cannot round the operands of `{}`", line.trim());
-    if PRODUCTS.iter().any(|name| generic(&name)) {
+    if PRODUCTS.iter().any(generic) {
         return Err(unreadable());
     }
     let Some(rest) = PRODUCTS.iter().find_map(|name| {

@@ -269,6 +269,8 @@ impl ReferenceStore {
                 return Ok(tensors.iter().cloned().map(ReferenceTensor::from).collect());
             }
             ReferenceProgram::Absent(reason) => return Err(reason.clone()),
+            // What must be refused has no results.
+            ReferenceProgram::Refused(_) => return Ok(Vec::new()),
             ReferenceProgram::Widened(_) | ReferenceProgram::Native => {}
         }
         self.lookup(case)
@@ -404,9 +406,10 @@ fn entries(folder: &Path) -> Result<Vec<PathBuf>, ReferenceError> {
 pub fn reference_program_hash(case: &Case) -> String {
     match &case.reference_program {
         ReferenceProgram::Widened(program) => blake3::hash(program.as_bytes()).to_hex().to_string(),
-        ReferenceProgram::Native | ReferenceProgram::Given(_) | ReferenceProgram::Absent(_) => {
-            case.program_hash()
-        }
+        ReferenceProgram::Native
+        | ReferenceProgram::Given(_)
+        | ReferenceProgram::Absent(_)
+        | ReferenceProgram::Refused(_) => case.program_hash(),
     }
 }
 

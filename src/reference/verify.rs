@@ -32,7 +32,7 @@ const ELEMENTWISE_ULP: f64 = 8.0;
 /// A scale only bounds an error, and f64 sums of any length here agree far better than this, relative to their size.
 const SCALE_ERROR: f64 = 1e-9;
 
-const EXACT_NUMERICS: Numerics = Numerics {
+pub(super) const EXACT_NUMERICS: Numerics = Numerics {
     matmul_bf16_passes: false,
     flush_subnormals: false,
     f64_as_f32_pairs: false,
@@ -144,7 +144,7 @@ fn agree(case: &Case, stored: &[ReferenceTensor], again: &[ReferenceTensor]) -> 
 }
 
 /// What stands beside the values: the element type of the case's own result, and the scale of its error bound.
-fn same_frame(stored: &ReferenceTensor, again: &ReferenceTensor) -> Result<(), String> {
+pub(super) fn same_frame(stored: &ReferenceTensor, again: &ReferenceTensor) -> Result<(), String> {
     if stored.element_type != again.element_type {
         return Err(format!(
             "the case's own element type is {} now, {} stored",
@@ -198,7 +198,7 @@ fn same_values(stored: &Tensor, again: &Tensor, what: &str) -> Result<(), String
 }
 
 /// The tolerance between two evaluations of a case's reference program.
-fn in_f64(tolerance: &Tolerance) -> Tolerance {
+pub(super) fn in_f64(tolerance: &Tolerance) -> Tolerance {
     match tolerance {
         // Roundings add up through a model's layers; a million are still 1e-10.
         Tolerance::Yardstick { .. } => Tolerance::Norm(1e6),

@@ -67,6 +67,9 @@ pub fn case(shown: &Shown<'_>) -> String {
     }
     let provenance = shown.provenance.as_deref().unwrap_or_default();
     page.line(0, &format!("\nreference{provenance}"));
+    if let Some(constraint) = case.breaks() {
+        page.line(2, &format!("to be refused: it breaks {constraint}"));
+    }
     match &shown.reference {
         Ok(reference) => {
             for (index, (result, tolerance)) in reference.iter().zip(&case.tolerances).enumerate() {
@@ -176,6 +179,9 @@ impl Page {
         if let Some(pattern) = pattern {
             self.line(2, &format!("in this run {pattern}"));
         }
+        if let Some(refusal) = &metrics.refusal {
+            self.line(2, &format!("refused: {refusal}"));
+        }
         if metrics.self_reference && outcome.outcome == OutcomeKind::Pass {
             self.line(
                 2,
@@ -284,9 +290,6 @@ impl Page {
             comparison.cosine
         );
         self.line(4, &figures);
-        if let Some(explanation) = &comparison.explanation {
-            self.line(4, &format!("explanation: {}", explanation.text));
-        }
         if let Some(times) = comparison.times_cpu {
             self.line(
                 4,
@@ -305,6 +308,9 @@ impl Page {
                     predictions.divergence
                 ),
             );
+        }
+        if let Some(explanation) = &comparison.explanation {
+            self.line(4, &format!("explanation: {}", explanation.text));
         }
     }
 }
@@ -403,12 +409,12 @@ mod tests {
             max_ulp: 3.0,
             relative_l2: 0.1,
             cosine: 0.99,
+            times_cpu: None,
+            predictions: None,
             explanation: Some(Explanation {
                 faults: vec![Fault::UniformBias],
                 text: "2 of 8 elements are off. Each lies 0.2500 above its reference.".to_owned(),
             }),
-            times_cpu: None,
-            predictions: None,
         }];
         run.record.environment.plugins[1].memory_limit = Some(4 << 20);
         let metrics = &mut run.outcomes[1].metrics;

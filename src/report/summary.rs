@@ -41,10 +41,10 @@ pub struct Summary<'a> {
     /// What loaded for each target.
     pub plugins: Vec<PluginLine>,
     pub compiled: Compiled<'a>,
-    /// What the wrong results of an operator have in common.
-    pub patterns: Vec<Pattern<'a>>,
     /// Results measured by what CPU is off.
     pub models: Vec<ModelRow<'a>>,
+    /// What the wrong results of an operator have in common.
+    pub patterns: Vec<Pattern<'a>>,
     /// Of a compile log that is to be shown with the run.
     pub recompiles: Option<&'a Recompiles>,
     labels: Labels,
@@ -164,8 +164,8 @@ impl<'a> Summary<'a> {
             issues,
             plugins: plugins(&run.record, &labels),
             compiled: Compiled::new(run, |target| labels.get(target).to_owned()),
-            patterns: patterns(&run.outcomes),
             models: models::rows(run, |target| labels.get(target).to_owned()),
+            patterns: patterns(&run.outcomes),
             recompiles: None,
             labels,
         }

@@ -28,7 +28,7 @@ pub(super) fn reference(
     let program = match &case.reference_program {
         ReferenceProgram::Widened(program) => program.as_str(),
         ReferenceProgram::Native => case.program.as_str(),
-        ReferenceProgram::Given(_) | ReferenceProgram::Absent(_) => {
+        ReferenceProgram::Given(_) | ReferenceProgram::Absent(_) | ReferenceProgram::Refused(_) => {
             return Err(odd("no reference of this case can be computed".to_owned()));
         }
     };
@@ -156,7 +156,7 @@ fn as_declared(tensor: Tensor, declared: ElementType) -> Result<Tensor, String> 
 }
 
 /// The inputs with every subnormal that a target may flush replaced by a zero of its sign; `None` where there is none.
-fn without_subnormals(inputs: &[Tensor]) -> Result<Option<Vec<Tensor>>, String> {
+pub(crate) fn without_subnormals(inputs: &[Tensor]) -> Result<Option<Vec<Tensor>>, String> {
     let mut any = false;
     let mut zeroed = Vec::with_capacity(inputs.len());
     for input in inputs {
@@ -183,7 +183,7 @@ fn without_subnormals(inputs: &[Tensor]) -> Result<Option<Vec<Tensor>>, String> 
 }
 
 /// Whether any element is another value, a zero of another sign included.
-fn differs(a: &Tensor, b: &Tensor) -> bool {
+pub(crate) fn differs(a: &Tensor, b: &Tensor) -> bool {
     let same = |(x, y): (f64, f64)| x.to_bits() == y.to_bits() || x.is_nan() && y.is_nan();
     a.element_type() != b.element_type()
         || a.shape() != b.shape()

@@ -11,14 +11,17 @@ use super::Computed;
 use super::measure::{fits, measure, note_topology};
 use super::parse_error::parser_message;
 use super::protocol::{Hello, Outputs};
+use super::refusal;
 use super::spmd;
 use super::terms::{self, Terms};
+use super::torch::Torch;
 use super::virtual_tpu::VirtualTpu;
 use crate::case::{Case, CaseId};
 use crate::compare::{
     CompareError, Comparison, Known, Numerics, ReferenceTensor, compare, explain,
 };
 use crate::line::one_line;
+use crate::oracle::OracleError;
 use crate::outcome::{Evidence, Metrics, Outcome, OutcomeKind, Stage};
 use crate::pjrt::{
     Client, CompileOptions, Device as PjrtDevice, Error, ErrorCode, ExecuteOptions,
@@ -54,6 +57,7 @@ enum Kind {
         memory_limit: Option<i64>,
     },
     Virtual(Box<VirtualTpu>),
+    Torch(Torch),
 }
 
 /// Why a target cannot be opened, for the user.
@@ -63,6 +67,8 @@ pub(super) enum OpenError {
     Plugin(#[from] Error),
     #[error(transparent)]
     Compiler(#[from] virtual_tpu::Error),
+    #[error(transparent)]
+    Torch(#[from] OracleError),
     #[error("the target {0} needs a plug-in to execute on, and none is given")]
     NoExecutor(Target),
 }
@@ -72,7 +78,7 @@ pub(super) struct Stop {
     pub(super) kind: OutcomeKind,
     pub(super) stage: Stage,
     pub(super) message: String,
-    code: Option<String>,
+    pub(super) code: Option<String>,
 }
 
 impl Stop {
@@ -103,7 +109,7 @@ impl Stop {
     /// Of a program that does not even parse, the message says where it was declared: the mistake may lie there.
     pub(super) fn compile(case: &Case, error: &Error) -> Self {
         let mut stop = Self::plugin(Stage::Compile, error);
-        if parser_message(&stop.message).is_some() {
+        if case.breaks().is_none() && parser_message(&stop.message).is_some() {
             stop.message = format!("{}: {}", case.origin, stop.message);
         }
         stop
@@ -113,6 +119,10 @@ impl Stop {
 impl Device {
     /// Loads the plug-in and opens the target.
     pub(super) fn open(hello: &Hello) -> Result<(Self, PluginRecord), OpenError> {
+        if hello.target == Target::Torch {
+            let (torch, record) = Torch::open(hello)?;
+            return Ok((Self::new(hello, Kind::Torch(torch), &record), record));
+        }
         let plugin = Plugin::load(&hello.plugin)?;
         let mut record = PluginRecord {
             target: hello.target.clone(),
@@ -147,7 +157,7 @@ impl Device {
                 let device = VirtualTpu::open(&plugin, *generation, slice, executor, &mut record)?;
                 Kind::Virtual(Box::new(device))
             }
-            Target::Cpu | Target::Tpu | Target::Plugin(_) => {
+            Target::Cpu | Target::Tpu | Target::Torch | Target::Plugin(_) => {
                 let client = plugin.create_client(&client_options(hello))?;
                 record.platform = client.platform_name()?;
                 record.platform_version = client.platform_version()?;
@@ -171,18 +181,19 @@ impl Device {
         };
         // Some plug-ins put their whole build log into the version.
         record.platform_version = one_line(&record.platform_version);
-        Ok((
-            Self {
-                target: hello.target.clone(),
-                kind,
-                // A plug-in that names none has one all the same.
-                devices: record.devices.values().sum::<usize>().max(1),
-                hello: hello.clone(),
-                last: RefCell::default(),
-                larger: RefCell::default(),
-            },
-            record,
-        ))
+        Ok((Self::new(hello, kind, &record), record))
+    }
+
+    fn new(hello: &Hello, kind: Kind, record: &PluginRecord) -> Self {
+        Self {
+            target: hello.target.clone(),
+            kind,
+            // A plug-in that names none has one all the same.
+            devices: record.devices.values().sum::<usize>().max(1),
+            hello: hello.clone(),
+            last: RefCell::default(),
+            larger: RefCell::default(),
+        }
     }
 
     /// Never fails: whatever happens, short of the process's death, is an outcome.
@@ -210,6 +221,10 @@ impl Device {
         if let Some(reason) = &case.unloadable {
             let stop = Stop::new(OutcomeKind::Error, Stage::Load, reason);
             return self.outcome(case, Err(stop), metrics);
+        }
+        if let Some(constraint) = case.breaks() {
+            let ended = refusal::judge(constraint, self.compile(case, on_stage), &mut metrics);
+            return self.outcome(case, ended, metrics);
         }
         let results = self.results(case, &mut metrics, on_stage);
         let ended = results.and_then(|results| {
@@ -249,6 +264,9 @@ impl Device {
             Kind::Virtual(device) => device
                 .run(case, metrics, on_stage)
                 .map(|results| Some((results, &device.numerics))),
+            Kind::Torch(torch) => torch
+                .run(case, on_stage)
+                .map(|results| Some((results, &Torch::NUMERICS))),
         }
     }
 
@@ -290,13 +308,34 @@ impl Device {
     ) -> Result<Terms, Box<Outcome>> {
         let found = match &self.kind {
             Kind::Runs { client, device, .. } => terms::terms(client, device, case, on_stage),
-            Kind::Compiles { .. } | Kind::Virtual(_) => Err(Stop::new(
+            Kind::Compiles { .. } | Kind::Virtual(_) | Kind::Torch(_) => Err(Stop::new(
                 OutcomeKind::Unsupported,
                 Stage::Load,
                 "terms are computed on a CPU",
             )),
         };
         found.map_err(|stop| Box::new(self.outcome(case, Err(stop), Metrics::default())))
+    }
+
+    /// Compiles and no more: for a program that is to be refused.
+    fn compile(&self, case: &Case, on_stage: &mut dyn FnMut(Stage)) -> Result<(), Stop> {
+        let mut unused = Metrics::default();
+        match &self.kind {
+            Kind::Compiles {
+                plugin, topology, ..
+            } => aot_compile(plugin, topology, case, &mut unused, on_stage),
+            Kind::Runs { client, .. } => {
+                on_stage(Stage::Compile);
+                let options = spmd::compile_options(case);
+                compile_and_load(client, case, &case.program, &options).map(drop)
+            }
+            Kind::Virtual(device) => device.compile(case, on_stage),
+            Kind::Torch(_) => Err(Stop::new(
+                OutcomeKind::Unsupported,
+                Stage::Compile,
+                "PyTorch compiles nothing",
+            )),
+        }
     }
 
     /// Where a target without a slice stands for the generation, the smallest slice that is large enough: it needs no
@@ -330,10 +369,10 @@ impl Device {
     /// The reference of a case; an error says why there can be none.
     pub(super) fn reference(&self, case: &Case, on_stage: &mut dyn FnMut(Stage)) -> Computed {
         let computed = match &self.kind {
-            Kind::Compiles { .. } | Kind::Virtual(_) => Err(Stop::new(
+            Kind::Compiles { .. } | Kind::Virtual(_) | Kind::Torch(_) => Err(Stop::new(
                 OutcomeKind::Unsupported,
                 Stage::Load,
-                "references are computed on a CPU",
+                "references are computed on XLA CPU",
             )),
             Kind::Runs { client, device, .. } => {
                 super::compute::reference(client, device, case, on_stage)

@@ -20,7 +20,7 @@ use crate::pjrt::{
 use crate::store::{ExecutorRecord, PluginRecord};
 use crate::target::Generation;
 use crate::tensor::Tensor;
-use crate::virtual_tpu::{self, Compiler, CpuProgram};
+use crate::virtual_tpu::{self, Compiled, Compiler, CpuProgram};
 
 /// Both halves of a virtual TPU, opened.
 pub(super) struct VirtualTpu {
@@ -94,14 +94,7 @@ impl VirtualTpu {
     ) -> Result<Vec<Tensor>, Stop> {
         on_stage(Stage::Compile);
         let inputs = generate_inputs(case)?;
-        let program = Program::mlir(&case.program);
-        let compiled = self
-            .compiler
-            .compile(&program, &spmd::compile_options(case))
-            .map_err(|error| match error {
-                virtual_tpu::Error::Plugin(error) => Stop::compile(case, &error),
-                error => Stop::new(OutcomeKind::Error, Stage::Compile, error),
-            })?;
+        let compiled = self.compile_for_tpu(case)?;
         metrics.compile_ms = Some(rounded(compiled.libtpu_time));
         metrics.passes_ms = Some(rounded(compiled.passes_time));
         measure(&compiled.executable, Some(&compiled.optimized), metrics);
@@ -130,6 +123,22 @@ impl VirtualTpu {
         let results = spmd::execute_case(&self.client, &self.device, case, &executable, &inputs)?;
         metrics.run_ms = Some(milliseconds(start));
         Ok(results)
+    }
+
+    /// With the TPU compiler, and no more: for a program that is to be refused.
+    pub(super) fn compile(&self, case: &Case, on_stage: &mut dyn FnMut(Stage)) -> Result<(), Stop> {
+        on_stage(Stage::Compile);
+        self.compile_for_tpu(case).map(drop)
+    }
+
+    fn compile_for_tpu(&self, case: &Case) -> Result<Compiled, Stop> {
+        let program = Program::mlir(&case.program);
+        self.compiler
+            .compile(&program, &spmd::compile_options(case))
+            .map_err(|error| match error {
+                virtual_tpu::Error::Plugin(error) => Stop::compile(case, &error),
+                error => Stop::new(OutcomeKind::Error, Stage::Compile, error),
+            })
     }
 
     /// A refusal, of whatever kind, is the passes' fault: what they let through is to be executable.

@@ -32,7 +32,10 @@ pub struct Op {
     pub spec: String,
     pub axes: Vec<Axis>,
     pub filter: Option<Located<String>>,
-    pub tolerance: Located<toml::Value>,
+    /// None where the program is to be refused.
+    pub tolerance: Option<Located<toml::Value>>,
+    /// Of a program that is to be refused: the constraint that it breaks, or `$name` of a binding that holds it.
+    pub breaks: Option<Located<String>>,
     /// Where a tolerance in ulp or norm comes from.
     pub tolerance_source: Option<Located<String>>,
     /// What each result is, of a model.
@@ -154,11 +157,12 @@ fn read_op(source: &mut Source<'_>, table: &DeTable<'_>, line: usize, suite: &st
     let spec = fields.string(source, "spec");
     let filter = fields.string(source, "where");
     let program = fields.required_string(source, "program");
+    let breaks = fields.string(source, "breaks");
     let tolerance = fields.take("tolerance").map(|value| Located {
         value: plain(value.get_ref()),
         line: source.line(value.span().start),
     });
-    if tolerance.is_none() {
+    if tolerance.is_none() && breaks.is_none() {
         fields.missing(source, "tolerance");
     }
     let tolerance_source = fields.string(source, "source");
@@ -192,15 +196,23 @@ fn read_op(source: &mut Source<'_>, table: &DeTable<'_>, line: usize, suite: &st
         let what = "a reference of its own program, and an unsharded one";
         source.error(line, Some(&case), what, "leave 'reference' out");
     }
+    if breaks.is_some()
+        && (tolerance.is_some() || !inputs.is_empty() || native || devices.is_some())
+    {
+        let what = "a program that is to be refused does not run, and has results or operands";
+        let remedy = "leave out 'breaks', or all of tolerance, inputs, reference and devices";
+        source.error(line, Some(&case), what, remedy);
+    }
     fields.finish(source);
     Some(Op {
         devices,
+        breaks,
         line,
         spec: spec.map_or_else(|| name.clone(), |spec| spec.value),
         name,
         axes,
         filter,
-        tolerance: tolerance?,
+        tolerance,
         tolerance_source,
         layers,
         native,

@@ -186,6 +186,9 @@ impl Expansion<'_> {
                 (point.line, error.to_string(), remedy.to_owned())
             })?;
         let program = self.render(&templates.0, point)?;
+        if let Some(breaks) = &self.op.breaks {
+            return self.refused(id, program, breaks, point);
+        }
         let reference_program = match (self.op.native, &self.op.devices) {
             (true, None) => ReferenceProgram::Native,
             (false, None) => ReferenceProgram::Widened(self.render(&templates.1, point)?),
@@ -206,7 +209,10 @@ impl Expansion<'_> {
                 .as_i64()
                 .ok_or_else(|| format!("`{expression}` is {value}, not a whole number"))
         };
-        let tolerance = &self.op.tolerance;
+        let Some(tolerance) = &self.op.tolerance else {
+            let remedy = "add `tolerance = …`".to_owned();
+            return Err((self.op.line, "no tolerance".to_owned(), remedy));
+        };
         let tolerances = tolerances(&tolerance.value, &point.bindings, &results, &count).map_err(
             |what| {
                 let remedy = "write \"exact\", { ulp = .. }, { accumulate = .. }, { norm = .. }, or one of these per result";
@@ -244,6 +250,39 @@ impl Expansion<'_> {
             tolerances,
             tolerance_source: tolerance_source.map(|source| source.value.clone()),
             distribution,
+            unloadable: None,
+        })
+    }
+
+    /// A case whose program must be refused: it has no operands and no results.
+    fn refused(
+        &self,
+        id: CaseId,
+        program: String,
+        breaks: &Located<String>,
+        point: &Point,
+    ) -> Result<Case, Problem> {
+        let constraint = match breaks.value.strip_prefix('$') {
+            None => breaks.value.clone(),
+            Some(name) => match point.bindings.get(name).and_then(toml::Value::as_str) {
+                Some(constraint) => constraint.to_owned(),
+                None => {
+                    let what = format!("'${name}' names no binding with a text");
+                    return Err((breaks.line, what, remedy_bind()));
+                }
+            },
+        };
+        Ok(Case {
+            tolerance_source: None,
+            layers: Vec::new(),
+            seed: seed(self.family.seed, &id),
+            id,
+            origin: self.origin(point.line),
+            program,
+            reference_program: ReferenceProgram::Refused(constraint),
+            inputs: Vec::new(),
+            tolerances: Vec::new(),
+            distribution: None,
             unloadable: None,
         })
     }

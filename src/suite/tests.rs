@@ -542,3 +542,33 @@ fn what_does_not_fit_several_devices_is_named() {
         assert!(message.contains(complaint), "{wrong}: {message}");
     }
 }
+
+const BREAKS: &str = r#"
+[[op]]
+name = "add"
+axes = ["variant"]
+breaks = "$constraint"
+program = '''
+func.func @main(%x: {{ x }}) -> {{ x }} {
+  return %x : tensor<0xf99>
+}
+'''
+[op.variant]
+shapes = { x = "tensor<2xf32>", constraint = "C1: one shape" }
+"#;
+
+#[test]
+fn a_program_that_is_to_be_refused_has_neither_operands_nor_results() {
+    let cases = load_body(BREAKS).unwrap();
+    assert_eq!(cases[0].id.as_str(), "s/add/shapes");
+    assert_eq!(cases[0].breaks(), Some("C1: one shape"));
+    assert!(cases[0].inputs.is_empty() && cases[0].tolerances.is_empty());
+    refused(
+        load_body(&BREAKS.replace("breaks =", "tolerance = \"exact\"\nbreaks =")),
+        &["suites/s/f.toml:4", "s/add", "does not run"],
+    );
+    refused(
+        load_body(&BREAKS.replace("$constraint", "$other")),
+        &["suites/s/f.toml:6", "'$other' names no binding"],
+    );
+}

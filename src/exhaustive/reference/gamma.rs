@@ -192,15 +192,17 @@ pub fn hurwitz_zeta(s: f64, q: f64) -> Option<f64> {
     if s != s.floor() {
         return Some(f64::NAN);
     }
-    // The terms below 0 are those of two series from the other side, one less than the other's start.
+    // The terms below 0 are those of a series from the other side, up to where that leaves off. Of odd powers the near ones
+    // cancel, exactly so halfway between poles, which leaves the rest alone.
     let fraction = -q - (-q).floor();
     let terms = (-q).floor() + 1.0;
-    let below = positive_zeta(s, fraction) - positive_zeta(s, fraction + terms);
     let above = positive_zeta(s, 1.0 - fraction);
+    let below = positive_zeta(s, fraction);
+    let rest = positive_zeta(s, fraction + terms);
     Some(if is_even {
-        above + below
+        above + (below - rest)
     } else {
-        above - below
+        (above - below) + rest
     })
 }
 

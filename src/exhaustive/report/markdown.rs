@@ -137,9 +137,16 @@ fn tolerances(out: &mut String, report: &Report) {
             return;
         }
         let mut lines = vec![
-            ["id", "tolerance (ulp)", "worst (ulp)", "on", "where"]
-                .map(str::to_owned)
-                .to_vec(),
+            [
+                "id",
+                "tolerance (ulp)",
+                "worst (ulp)",
+                "on",
+                "where",
+                "source of the tolerance",
+            ]
+            .map(str::to_owned)
+            .to_vec(),
         ];
         for m in rows {
             let place = m
@@ -154,6 +161,7 @@ fn tolerances(out: &mut String, report: &Report) {
                 figure(m.row.worst_ulp),
                 m.target.target.to_string(),
                 markdown_text(&place),
+                markdown_text(m.row.tolerance_source.as_deref().unwrap_or_default()),
             ]);
         }
         table(out, lines, 0);
