@@ -98,12 +98,15 @@ fn run(
     Ok(results.iter().map(Tensor::to_f64).collect())
 }
 
+/// Executes the program on these inputs: its results in f64.
+type Run<'a> = &'a dyn Fn(&[Tensor]) -> Result<Vec<Vec<f64>>, Stop>;
+
 /// `None` where the program is not linear in this operand.
 fn along(
     operand: usize,
     inputs: &[Tensor],
     whole: &[Vec<f64>],
-    run: &dyn Fn(&[Tensor]) -> Result<Vec<Vec<f64>>, Stop>,
+    run: Run<'_>,
 ) -> Result<Option<Terms>, Stop> {
     let candidate = &inputs[operand];
     let values = candidate.to_f64();

@@ -87,8 +87,13 @@ const DIRECTIONS: [(&str, Direction); 6] = [
     ("lt", Direction::Lt),
 ];
 
+/// An operator of one operand.
+type Unary = fn(f64) -> f64;
+/// An operator of two; `None` where the specification leaves the result open.
+type Binary = fn(f64, f64) -> Option<f64>;
+
 /// Operators of one operand that take no more to say.
-const UNARY: [(&str, fn(f64) -> f64); 41] = [
+const UNARY: [(&str, Unary); 41] = [
     ("abs", f64::abs),
     ("cbrt", libm::cbrt),
     ("ceil", libm::ceil),
@@ -132,7 +137,7 @@ const UNARY: [(&str, fn(f64) -> f64); 41] = [
     ("tanh", libm::tanh),
 ];
 
-const BINARY: [(&str, fn(f64, f64) -> Option<f64>); 11] = [
+const BINARY: [(&str, Binary); 11] = [
     ("add", |x, y| Some(x + y)),
     ("atan2", |y, x| Some(libm::atan2(y, x))),
     ("chlo.polygamma", gamma::polygamma),
