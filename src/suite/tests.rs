@@ -569,6 +569,6 @@ fn a_program_that_is_to_be_refused_has_neither_operands_nor_results() {
     );
     refused(
         load_body(&BREAKS.replace("$constraint", "$other")),
-        &["suites/s/f.toml:6", "'$other' names no binding"],
+        &["suites/s/f.toml:7", "'$other' names no binding"],
     );
 }
