@@ -422,7 +422,7 @@ fn wrong_above_a_size() {
 fn several_kinds_are_told_beside_each_other() {
     let fixture = Fixture::f32(&[8, 8]);
     let text = fixture.with_fault(|i, r| match i {
-        3 | 4 | 5 => f64::NAN,
+        3..=5 => f64::NAN,
         10 => -r,
         _ => r,
     });
