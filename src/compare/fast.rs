@@ -2,7 +2,7 @@
 //!
 //! The loops have no branches, so that they compile to vector instructions. A block that holds anything else (an element beyond
 //! its bound, NaN, an infinity, a zero for what is not that zero) is refused as a whole and left to the rules of `agree`, element
-//! by element: this module decides nothing that they would decide otherwise. Sums are taken in four lanes whatever the machine,
+//! by element: this module decides nothing that they would decide otherwise. Sums are taken in eight lanes whatever the machine,
 //! so that the figures are the same bits everywhere.
 
 use multiversion::multiversion;
@@ -12,7 +12,7 @@ use super::bound::Linear;
 use super::figures::Figures;
 use crate::tensor::format::pow2;
 
-const LANES: usize = 4;
+const LANES: usize = 8;
 
 /// The bits of an f64's exponent.
 const EXPONENT: u64 = 0x7ff << 52;
@@ -66,7 +66,8 @@ fn smallest(lanes: &[f64; LANES]) -> f64 {
 }
 
 fn sum(lanes: &[f64; LANES]) -> f64 {
-    (lanes[0] + lanes[1]) + (lanes[2] + lanes[3])
+    let [a, b, c, d, e, f, g, h] = *lanes;
+    ((a + b) + (c + d)) + ((e + f) + (g + h))
 }
 
 impl Fast {
@@ -172,12 +173,12 @@ impl Values<'_> {
     }
 }
 
-#[multiversion(targets("x86_64+avx2"))]
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))]
 fn scaled<G: Real, R: Real>(fast: &Fast, got: &[G], values: &[R], scales: &[f64]) -> Lanes {
     block::<true, G, R, f64>(fast, got, values, scales)
 }
 
-#[multiversion(targets("x86_64+avx2"))]
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))]
 fn unscaled<G: Real, R: Real>(fast: &Fast, got: &[G], values: &[R]) -> Lanes {
     block::<false, G, R, R>(fast, got, values, values)
 }
@@ -245,7 +246,7 @@ fn block<const SCALED: bool, G: Real, R: Real, S: Real>(
 }
 
 /// The largest magnitude of those up to the limit.
-#[multiversion(targets("x86_64+avx2"))]
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))]
 pub(super) fn largest_within(values: &[f64], limit: f64) -> f64 {
     let mut lanes = [0.0; LANES];
     let (chunks, rest) = values.as_chunks::<LANES>();

@@ -18,6 +18,9 @@ const MOST: usize = 4096;
 /// The terms must add up to the whole this well, relative to the sum of their magnitudes: f64 sums of some thousand terms do.
 const LINEAR: f64 = 1e-10;
 
+/// The values of each result.
+type Values = Vec<Vec<f64>>;
+
 /// What one element of the operand adds to one value of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Term {
@@ -92,21 +95,18 @@ fn run(
     device: &Device,
     executable: &LoadedExecutable,
     inputs: &[Tensor],
-) -> Result<Vec<Vec<f64>>, Stop> {
+) -> Result<Values, Stop> {
     let results = execute(client, device, executable, inputs)
         .map_err(|error| Stop::plugin(Stage::Run, &error))?;
     Ok(results.iter().map(Tensor::to_f64).collect())
 }
-
-/// Executes the program on these inputs: its results in f64.
-type Run<'a> = &'a dyn Fn(&[Tensor]) -> Result<Vec<Vec<f64>>, Stop>;
 
 /// `None` where the program is not linear in this operand.
 fn along(
     operand: usize,
     inputs: &[Tensor],
     whole: &[Vec<f64>],
-    run: Run<'_>,
+    run: &dyn Fn(&[Tensor]) -> Result<Values, Stop>,
 ) -> Result<Option<Terms>, Stop> {
     let candidate = &inputs[operand];
     let values = candidate.to_f64();
