@@ -73,6 +73,16 @@ class Arithmetic(ABC):
 def compare(direction: str, x: Tensor, y: Tensor, total_order: bool = False) -> Tensor:
     """StableHLO's `compare`. By total order -NaN < -inf < ... < -0 < +0 < ... < inf < NaN; NaNs of one sign are equal."""
     left, right = x.array, y.array
+    if x.type.kind == "complex":
+        # Lexicographic, real parts first.
+        part = x.type.part
+        first = Tensor(left.real, part), Tensor(right.real, part)
+        second = Tensor(left.imag, part), Tensor(right.imag, part)
+        if direction in ("EQ", "NE"):
+            equal = (left.real == right.real) & (left.imag == right.imag)
+            return Tensor(equal if direction == "EQ" else ~equal, BOOL)
+        strict = compare(direction[:1] + "T", *first).array
+        return Tensor(strict | ((left.real == right.real) & compare(direction, *second).array), BOOL)
     if not (total_order and x.type.kind == "float"):
         return Tensor(_DIRECTIONS[direction](left, right), BOOL)
     less, equal = np.zeros(left.shape, dtype=bool), np.ones(left.shape, dtype=bool)
@@ -159,6 +169,9 @@ class Extended(Arithmetic):
             return Tensor(wrap(np.asarray(product, dtype=object), result), result)
         wide = Complex if result.kind == "complex" else Real
         with np.errstate(all="ignore"):
+            if left.shape[2] == 1 and wide is Real:
+                # One product is no sum: it keeps the sign of a zero.
+                return Tensor(round_to(left.array.astype(wide) * right.array.astype(wide), result), result)
             product = np.matmul(left.array.astype(wide), right.array.astype(wide))
             return Tensor(round_to(product, result), result)
 
@@ -343,6 +356,9 @@ def _complex_multiply(a: Array, b: Array) -> Array:
 def _complex_binary(name: str, x: Tensor, y: Tensor) -> Array:
     if name in special.COMPLEX_BINARY:
         return special.complex_binary(name, x.array, y.array, x.type)
+    if name in ("maximum", "minimum"):
+        first = compare("GE" if name == "maximum" else "LE", x, y).array
+        return np.where(first, x.array, y.array)
     functions: dict[str, Callable[[Array, Array], Array]] = {
         "add": lambda a, b: complex_of(a.real + b.real, a.imag + b.imag),
         "subtract": lambda a, b: complex_of(a.real - b.real, a.imag - b.imag),

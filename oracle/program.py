@@ -148,6 +148,8 @@ def constant(attribute: object) -> Tensor:
     """An elements attribute, or a number, read from its text, which MLIR prints without loss."""
     text = str(attribute)
     dense = _DENSE.match(text)
+    if text in ("true", "false"):
+        return _literal([text], (), ElementType("i1"))
     if dense is None:
         scalar = _SCALAR.match(text)
         if scalar is not None:

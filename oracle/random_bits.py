@@ -13,6 +13,7 @@ from .arithmetic import UnsupportedError, next_after
 from .element_types import Array, Real, Tensor, round_to, wrap
 from .evaluate import Evaluator, Value, handles
 from .program import Operation
+from .structural import from_bits
 
 MASK32, MASK64 = 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF
 
@@ -92,14 +93,16 @@ def _philox(state: list[int], shape: tuple[int, ...], bits: int) -> tuple[list[i
 def rng_bit_generator(evaluator: Evaluator, operation: Operation, operands: list[Value]) -> list[Value]:
     state = [int(v) for v in operands[0].array]
     shape, element_type = operation.result_type(1)
-    if not element_type.is_integer:
+    if not (element_type.is_integer or element_type.kind == "float"):
         raise UnsupportedError(f"random bits of {element_type.name}")
     generate = _threefry if operation.text("rng_algorithm") == "THREE_FRY" else _philox
     after, words = generate(state, shape, element_type.bits)
-    return [
-        operands[0].like(np.array(after, dtype=np.uint64)),
-        Tensor(wrap(words, element_type), element_type),
-    ]
+    state_after = operands[0].like(np.array(after, dtype=np.uint64))
+    if element_type.kind == "float":
+        # As many low bits as the type has.
+        bits = [int(word) >> i & 1 for word in words.ravel() for i in range(element_type.bits)]
+        return [state_after, from_bits(np.array(bits, dtype=np.uint8), shape, element_type)]
+    return [state_after, Tensor(wrap(words, element_type), element_type)]
 
 
 @handles("stablehlo.rng")

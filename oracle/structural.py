@@ -96,7 +96,7 @@ def pad(x: Array, value: Array, low: list[int], high: list[int], interior: list[
 def bitcast_convert(evaluator: Evaluator, operation: Operation, operands: list[Value]) -> list[Value]:
     (x,) = operands
     shape, to = operation.result_type()
-    return [_from_bits(_to_bits(x), shape, to)]
+    return [x if to == x.type else from_bits(_to_bits(x), shape, to)]
 
 
 def _to_bits(x: Tensor) -> Array:
@@ -106,7 +106,7 @@ def _to_bits(x: Tensor) -> Array:
     return by_byte[:, : x.type.bits].ravel()
 
 
-def _from_bits(bits: Array, shape: tuple[int, ...], to: ElementType) -> Tensor:
+def from_bits(bits: Array, shape: tuple[int, ...], to: ElementType) -> Tensor:
     if to.kind == "bool":
         raise UnsupportedError("bitcast_convert to i1")
     of_elements = bits.reshape(-1, to.bits)

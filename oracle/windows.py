@@ -191,8 +191,9 @@ def convolution(evaluator: Evaluator, operation: Operation, operands: list[Value
         batch, features = inputs.shape[:2]
         seen = windows(inputs, [1, features, *kernel.shape[2:]], [1, 1, *strides], [1, 1, *dilations])
         # [batch, 1, positions..., features * window] against [features * window, out].
-        rows = Tensor(seen.reshape(1, -1, seen.shape[-1]), left.type)
-        columns = Tensor(kernel.reshape(1, kernel.shape[0], -1).transpose(0, 2, 1), right.type)
+        places = int(np.prod(seen.shape[:-1], dtype=int))
+        rows = Tensor(seen.reshape(1, places, seen.shape[-1]), left.type)
+        columns = Tensor(kernel.reshape(1, kernel.shape[0], seen.shape[-1]).transpose(0, 2, 1), right.type)
         product = evaluator.arithmetic.contract(rows, columns, element_type)
         whole = product.array.reshape(batch, *seen.shape[2 : 2 + spatial], kernel.shape[0])
         parts.append(np.moveaxis(whole, -1, 1))
