@@ -251,7 +251,7 @@ fn every_misdeed_costs_its_own_case_and_nothing_else() {
             "wrong",
             Fail,
             Stage::Compare,
-            "1 of 3 elements differ, first at [0]: 2, expected 1",
+            "1 of 3 elements differ, first at [0]: 2, expected 1. One element of 3 is off, by 1.678e7 times the bound, at [0]. It is 2 times its reference.",
             None,
         ),
         ("noise", Pass, Stage::Compare, "", None),
