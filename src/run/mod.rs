@@ -5,6 +5,7 @@
 //! In a worker, `worker` speaks the protocol and `device` does the work. Nothing here knows of expectations: judging is
 //! `track`'s job.
 
+mod agreement;
 mod compile_log;
 mod compute;
 mod device;
