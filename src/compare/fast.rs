@@ -35,12 +35,15 @@ struct Lanes {
     difference: [f64; LANES],
     product: [f64; LANES],
     max_abs: [f64; LANES],
-    max_rel: [f64; LANES],
     /// Differences over the powers of two at or below the references.
     max_scaled: [f64; LANES],
-    /// The least that is left between a difference and its bound.
+    /// Twice what bounds the differences over the references, where these are normal.
+    twice_rel: [f64; LANES],
+    /// The references over those powers of two: below 1 where they are subnormal or zero.
+    least_fraction: [f64; LANES],
+    /// With scales: the least that is left between a difference and its bound.
     slack: [f64; LANES],
-    /// The largest bound.
+    /// With scales: the largest bound.
     bound: [f64; LANES],
     largest: [f64; LANES],
     smallest_got: [f64; LANES],
@@ -114,24 +117,29 @@ impl Fast {
             None => unscaled(self, got, values),
         };
         let difference = sum(&lanes.difference);
-        let slack = smallest(&lanes.slack);
-        let within = if self.bound.strict {
-            slack > 0.0
+        let (max_abs, max_scaled) = (largest(&lanes.max_abs), largest(&lanes.max_scaled));
+        let within = if scales.is_some() {
+            smallest(&lanes.slack) >= 0.0 && largest(&lanes.bound) < f64::INFINITY
+        } else if self.bound.strict {
+            max_scaled < self.bound.of_power
         } else {
-            slack >= 0.0
+            // A block that needs both is left to the rules for each element.
+            max_scaled <= self.bound.of_power || max_abs <= self.bound.floor
         };
         let ordinary = within
             && difference < f64::INFINITY
-            && largest(&lanes.bound) < f64::INFINITY
             && largest(&lanes.largest) <= self.max_finite
             && (smallest(&lanes.smallest_got) > 0.0 || zeros_are_the_same(got, values));
         if !ordinary {
             return false;
         }
-        figures.max_abs = larger(largest(&lanes.max_abs), figures.max_abs);
-        figures.max_rel = larger(largest(&lanes.max_rel), figures.max_rel);
-        let max_ulp = largest(&lanes.max_scaled) * self.ulps;
-        figures.max_ulp = larger(max_ulp, figures.max_ulp);
+        figures.max_abs = larger(max_abs, figures.max_abs);
+        // The divisions take longer than all the rest: only for a block that may hold a new maximum.
+        let may_rel = 0.5 * largest(&lanes.twice_rel) * (1.0 + 1e-9);
+        if may_rel > figures.max_rel || smallest(&lanes.least_fraction) < 1.0 {
+            figures.max_rel = larger(largest(&relative(got, values)), figures.max_rel);
+        }
+        figures.max_ulp = larger(max_scaled * self.ulps, figures.max_ulp);
         figures.sums.add_block(
             [
                 sum(&lanes.got),
@@ -139,7 +147,7 @@ impl Fast {
                 difference,
                 sum(&lanes.product),
             ],
-            larger(largest(&lanes.largest), largest(&lanes.max_abs)),
+            larger(largest(&lanes.largest), max_abs),
         );
         true
     }
@@ -198,8 +206,9 @@ fn block<const SCALED: bool, G: Real, R: Real, S: Real>(
         difference: NONE,
         product: NONE,
         max_abs: NONE,
-        max_rel: NONE,
         max_scaled: NONE,
+        twice_rel: NONE,
+        least_fraction: ALL,
         slack: ALL,
         bound: NONE,
         largest: NONE,
@@ -214,32 +223,47 @@ fn block<const SCALED: bool, G: Real, R: Real, S: Real>(
             let (difference, magnitude) = ((g - r).abs(), r.abs());
             // As `Spacing::at`: subnormals have the spacing of the smallest normal.
             let exponent = larger(magnitude, fast.min_normal).to_bits() & EXPONENT;
-            let power = f64::from_bits(exponent);
             let inverse = f64::from_bits((0x7fe_u64 << 52).wrapping_sub(exponent));
-            let bound = if SCALED {
-                fast.bound.of_magnitude * magnitude + fast.bound.of_scale * scales[i].into().abs()
-            } else {
-                fast.bound.of_power * power
-            };
-            let bound = larger(bound, fast.bound.floor);
             if SCALED {
+                let scale = scales[i].into().abs();
+                let bound = fast.bound.of_magnitude * magnitude + fast.bound.of_scale * scale;
+                let bound = larger(bound, fast.bound.floor);
                 lanes.bound[i] = larger(bound, lanes.bound[i]);
+                lanes.slack[i] = smaller(bound - difference, lanes.slack[i]);
             }
-            lanes.slack[i] = smaller(bound - difference, lanes.slack[i]);
             lanes.got[i] += g * g;
             lanes.reference[i] += r * r;
             lanes.difference[i] += difference * difference;
             lanes.product[i] += g * r;
             lanes.max_abs[i] = larger(difference, lanes.max_abs[i]);
+            let (scaled, fraction) = (difference * inverse, magnitude * inverse);
+            // 1/f ≤ (3 − f)/2 for f in [1, 2], by its chord.
+            lanes.twice_rel[i] = larger(scaled * (3.0 - fraction), lanes.twice_rel[i]);
+            lanes.least_fraction[i] = smaller(fraction, lanes.least_fraction[i]);
+            lanes.max_scaled[i] = larger(scaled, lanes.max_scaled[i]);
+            lanes.largest[i] = larger(magnitude, lanes.largest[i]);
+            lanes.smallest_got[i] = smaller(g.abs(), lanes.smallest_got[i]);
+        }
+    }
+    lanes
+}
+
+/// The largest differences over their references; a reference of 0 counts for none.
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))]
+fn relative<G: Real, R: Real>(got: &[G], values: &[R]) -> [f64; LANES] {
+    let mut lanes = [0.0; LANES];
+    let (got, _) = got.as_chunks::<LANES>();
+    let (values, _) = values.as_chunks::<LANES>();
+    for (got, values) in got.iter().zip(values) {
+        for i in 0..LANES {
+            let (g, r): (f64, f64) = (got[i].into(), values[i].into());
+            let (difference, magnitude) = ((g - r).abs(), r.abs());
             let relative = if magnitude > 0.0 {
                 difference / magnitude
             } else {
                 0.0
             };
-            lanes.max_rel[i] = larger(relative, lanes.max_rel[i]);
-            lanes.max_scaled[i] = larger(difference * inverse, lanes.max_scaled[i]);
-            lanes.largest[i] = larger(magnitude, lanes.largest[i]);
-            lanes.smallest_got[i] = smaller(g.abs(), lanes.smallest_got[i]);
+            lanes[i] = larger(relative, lanes[i]);
         }
     }
     lanes
