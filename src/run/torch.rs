@@ -58,6 +58,7 @@ impl Torch {
             devices: BTreeMap::from([("cpu".to_owned(), 1)]),
             memory_limit: None,
             executor: None,
+            flags: Vec::new(),
         };
         let process = RefCell::new(Some(process));
         Ok((Self { command, process }, record))
