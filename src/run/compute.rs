@@ -49,7 +49,14 @@ pub(super) fn reference(
             .map(absolute)
             .collect::<Result<_, _>>()
             .map_err(odd)?;
-        let found = run(&absolute)?;
+        let found = match &case.scale_program {
+            None => run(&absolute)?,
+            Some(program) => {
+                let executable = compile_and_load(client, case, program, &exact())?;
+                execute(client, device, &executable, &inputs)
+                    .map_err(|e| Stop::plugin(Stage::Run, &e))?
+            }
+        };
         let found = found.iter().zip(&case.tolerances).map(|(scale, of)| {
             let wanted = needs_scale(of).then(|| real_part(scale));
             wanted.unwrap_or_else(|| Ok(scale.clone()))

@@ -69,6 +69,7 @@ impl Torch {
             program: case.program.clone(),
             inputs: generate_inputs(case)?,
             scale: false,
+            scale_program: None,
             flushed: None,
         };
         on_stage(Stage::Run);

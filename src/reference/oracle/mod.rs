@@ -243,6 +243,7 @@ fn request(case: &Case) -> Result<Request, String> {
     Ok(Request {
         program,
         scale: case.tolerances.iter().any(needs_scale),
+        scale_program: case.scale_program.clone(),
         flushed: without_subnormals(&drawn)?.map(in_type),
         inputs: in_type(drawn),
     })
