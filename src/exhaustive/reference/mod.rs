@@ -13,6 +13,7 @@ mod tests;
 use std::cmp::Ordering;
 
 use crate::tensor::FloatFormat;
+use crate::tensor::format::pow2;
 
 /// One operand: a value of its format with its encoding, which alone tells a NaN's sign.
 #[derive(Debug, Clone, Copy)]
@@ -31,6 +32,11 @@ pub enum Formula {
     Binary(fn(f64, f64) -> Option<f64>),
     Compare(Direction, Order),
     NextAfter,
+    /// Rounding to a format with so many bits of exponent and of mantissa, and back.
+    ReducePrecision {
+        exponent: u32,
+        mantissa: u32,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +66,16 @@ pub fn formula(operator: &str, axes: &[&str]) -> Option<Formula> {
         ("convert", [_]) => Some(Unary(|x| x)),
         ("chlo.digamma", []) => Some(Formula::Partial(gamma::digamma)),
         ("chlo.next_after", []) => Some(Formula::NextAfter),
+        ("reduce_precision", [format]) => {
+            let (exponent, mantissa) = format.strip_prefix('e')?.split_once('m')?;
+            Some(Formula::ReducePrecision {
+                exponent: exponent
+                    .parse()
+                    .ok()
+                    .filter(|bits| (1..=11).contains(bits))?,
+                mantissa: mantissa.parse().ok().filter(|bits| *bits <= 52)?,
+            })
+        }
         ("compare", [order, direction]) => {
             let order = match *order {
                 "float" => Order::Float,
@@ -192,7 +208,7 @@ fn remainder(x: f64, y: f64) -> Option<f64> {
 impl Formula {
     pub fn operands(&self) -> usize {
         match self {
-            Self::Unary(_) | Self::Partial(_) => 1,
+            Self::Unary(_) | Self::Partial(_) | Self::ReducePrecision { .. } => 1,
             _ => 2,
         }
     }
@@ -204,6 +220,9 @@ impl Formula {
         match (self, operands) {
             (Self::Unary(function), [x]) => Some(function(x.value)),
             (Self::Partial(function), [x]) => function(x.value),
+            (&Self::ReducePrecision { exponent, mantissa }, [x]) => {
+                reduce_precision(x.value, exponent, mantissa)
+            }
             (Self::Binary(function), [x, y]) => function(x.value, y.value),
             (Self::NextAfter, [x, y]) => Some(next_after(*x, *y, format)),
             (Self::Compare(direction, order), [x, y]) => {
@@ -212,6 +231,32 @@ impl Formula {
             _ => None,
         }
     }
+}
+
+/// Ties to even; what rounds beyond the largest value is infinite. Below the smallest normal one the specification leaves open
+/// whether the format has subnormals.
+fn reduce_precision(x: f64, exponent: u32, mantissa: u32) -> Option<f64> {
+    if x == 0.0 || !x.is_finite() {
+        return Some(x);
+    }
+    let dropped = 52 - mantissa;
+    let bits = x.abs().to_bits();
+    let half = (1u64 << dropped) >> 1;
+    let odd = bits >> dropped & 1;
+    // Of f64's own mantissa nothing is dropped.
+    let up = if dropped == 0 { 0 } else { half - 1 + odd };
+    let rounded = f64::from_bits((bits + up) >> dropped << dropped);
+    let bias = (1i32 << (exponent - 1)) - 1;
+    if rounded < pow2(1 - bias) {
+        return None;
+    }
+    let largest = pow2(bias) * (2.0 - pow2(-(mantissa as i32)));
+    let magnitude = if rounded > largest {
+        f64::INFINITY
+    } else {
+        rounded
+    };
+    Some(magnitude.copysign(x))
 }
 
 /// C's `nextafter` in the format.

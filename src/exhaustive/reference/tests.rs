@@ -135,3 +135,28 @@ fn a_negative_nan_is_the_lowest_of_the_total_order() {
     let infinity = operand(f64::NEG_INFINITY);
     assert_eq!(less.evaluate(&[nan, infinity], &F32), Some(1.0));
 }
+
+/// Worked by hand: 1 + 2^-3 is a tie of e5m2's neighbours 1 and 1.25, 1 + 3 * 2^-3 of 1.25 and 1.5; 61440 is the tie between the largest
+/// value of e5m2, 57344, and 65536.
+#[test]
+fn reduced_precision_rounds_ties_to_even_and_overflows_to_infinity() {
+    let reduced = |x: f64, format: &str| {
+        let formula = formula("reduce_precision", &[format]).unwrap();
+        let x = Operand { code: 0, value: x };
+        formula.evaluate(&[x], &ElementType::F32.float_format().unwrap())
+    };
+    assert_eq!(reduced(1.125, "e5m2"), Some(1.0));
+    assert_eq!(reduced(-1.375, "e5m2"), Some(-1.5));
+    assert_eq!(reduced(61439.0, "e5m2"), Some(57344.0));
+    assert_eq!(reduced(61440.0, "e5m2"), Some(f64::INFINITY));
+    assert_eq!(
+        reduced(-0.0, "e5m2").map(f64::to_bits),
+        Some((-0.0f64).to_bits())
+    );
+    assert_eq!(reduced(2f64.powi(-14), "e5m2"), Some(2f64.powi(-14)));
+    // Subnormal in e5m2.
+    assert_eq!(reduced(2f64.powi(-15), "e5m2"), None);
+    assert_eq!(reduced(0.1, "e11m52"), Some(0.1));
+    assert!(reduced(f64::NAN, "e8m7").unwrap().is_nan());
+    assert!(formula("reduce_precision", &["e0m3"]).is_none());
+}
