@@ -277,14 +277,52 @@ entry! {
 
     fn loaded_execute(args: PJRT_LoadedExecutable_Execute_Args) = "PJRT_LoadedExecutable_Execute" {
         let facts = LOADED.get(args.executable)?;
-        match args.execute_device.is_null() && args.num_devices > 1 {
-            // SAFETY: the caller's lists are as large as its call says.
-            true => unsafe { gang::execute(args)? },
-            false => forward!("PJRT_LoadedExecutable_Execute", args)?,
+        let given = args.options;
+        // SAFETY: options are as long as they say.
+        let mut options = unsafe { WideOptions::of(given) };
+        if let Some(options) = &mut options {
+            args.options = options.as_mut_ptr();
         }
+        let launched = match args.execute_device.is_null() && args.num_devices > 1 {
+            // SAFETY: the caller's lists are as large as its call says.
+            true => unsafe { gang::execute(args) },
+            false => forward!("PJRT_LoadedExecutable_Execute", args),
+        };
+        args.options = given;
+        launched?;
         // SAFETY: XLA CPU has just read and written these lists, whose sizes the call gives.
         unsafe { account(args, &facts) };
         Ok(())
+    }
+}
+
+/// `PJRT_ExecuteOptions` as XLA CPU wants it. A client of an older PJRT has a shorter one, and XLA refuses that, though every field
+/// that is missing has a meaning when it is zero: PyTorch/XLA 2.9 has 80 bytes, XLA CPU 0.81 to 0.115 asks for 112.
+struct WideOptions([u64; 14]);
+
+impl WideOptions {
+    /// `None` where they are long enough, or not there.
+    ///
+    /// # Safety
+    /// `given` is null, or points to as many bytes as it says in its first field.
+    unsafe fn of(given: *const PJRT_ExecuteOptions) -> Option<Self> {
+        if given.is_null() {
+            return None;
+        }
+        // SAFETY: the size comes first in every PJRT struct.
+        let size = unsafe { (*given).struct_size };
+        let mut wide = [0u64; 14];
+        if size < size_of::<usize>() || size >= size_of_val(&wide) {
+            return None;
+        }
+        // SAFETY: by the contract, and what is shorter fits.
+        unsafe { ptr::copy_nonoverlapping(given.cast::<u8>(), wide.as_mut_ptr().cast(), size) };
+        wide[0] = size_of_val(&wide) as u64;
+        Some(Self(wide))
+    }
+
+    fn as_mut_ptr(&mut self) -> *mut PJRT_ExecuteOptions {
+        self.0.as_mut_ptr().cast()
     }
 }
 
@@ -335,5 +373,28 @@ unsafe fn account(args: &PJRT_LoadedExecutable_Execute_Args, facts: &ExecutableF
                 place.fill(result, temporary);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn execute_options_of_an_older_client_are_lengthened_with_zeros() {
+        let mut old = [80u64, 0, 0, 0, 0, 0, 7, 0x1000, 2, 0x2000];
+        let given: *const PJRT_ExecuteOptions = old.as_mut_ptr().cast();
+        // SAFETY: it points to 80 bytes and says so.
+        let wide = unsafe { WideOptions::of(given) }.unwrap();
+        assert_eq!(
+            wide.0,
+            [112, 0, 0, 0, 0, 0, 7, 0x1000, 2, 0x2000, 0, 0, 0, 0]
+        );
+        let mut new = [0u64; 15];
+        new[0] = 120;
+        // SAFETY: it points to 120 bytes and says so.
+        assert!(unsafe { WideOptions::of(new.as_mut_ptr().cast()) }.is_none());
+        // SAFETY: null is allowed.
+        assert!(unsafe { WideOptions::of(ptr::null()) }.is_none());
     }
 }
