@@ -69,6 +69,7 @@ fn target(plugin: &Path) -> PlannedTarget {
         sha256: String::new(),
         options: Vec::new(),
         executor: None,
+        torch: None,
     }
 }
 

@@ -6,7 +6,7 @@ use super::compiled::ESTIMATE;
 use super::escape;
 use super::summary::Summary;
 use super::units::{self, or_dash};
-use crate::case::Case;
+use crate::case::{Case, ReferenceProgram};
 use crate::compare::{Comparison, ReferenceTensor};
 use crate::outcome::{Evidence, Metrics, Outcome, OutcomeKind, known_cost};
 use crate::tensor::Tensor;
@@ -45,6 +45,10 @@ pub fn case(shown: &Shown<'_>) -> String {
             0,
             &format!("not loadable: {}", escape::shorten(reason, MESSAGE)),
         );
+    }
+    if let ReferenceProgram::Torch(about) = &case.reference_program {
+        page.line(0, &format!("\nof PyTorch's: {about}"));
+        return page.text;
     }
     page.line(0, "\nprogram");
     for line in case.program.trim_end().lines() {

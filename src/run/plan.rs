@@ -14,6 +14,7 @@ use crate::outcome::Evidence;
 use crate::pjrt::NamedValue;
 use crate::project::{Project, ProjectError, ResolvedPlugin};
 use crate::target::Target;
+use crate::torch::{self, TorchError};
 
 /// A target with the plug-in that serves it, checked and ready to be loaded.
 #[derive(Debug, Clone)]
@@ -27,6 +28,8 @@ pub struct PlannedTarget {
     pub options: Vec<NamedValue>,
     /// What executes, where it is not the plug-in itself: of a virtual TPU.
     pub executor: Option<Executor>,
+    /// Set where the cases are PyTorch's, which a Python process runs.
+    pub torch: Option<torch::Client>,
 }
 
 /// What executes the programs that a virtual TPU's compiler returns, and how their matrix products are to round.
@@ -49,6 +52,7 @@ impl PlannedTarget {
             sha256: plugin.sha256,
             options: plugin.options.into_iter().map(option).collect(),
             executor: None,
+            torch: None,
         }
     }
 
@@ -65,6 +69,25 @@ impl PlannedTarget {
                 numerics: project.numerics()?,
             });
         }
+        Ok(planned)
+    }
+
+    /// As [`Self::resolve`], for PyTorch's cases; on `cpu` those need no plug-in.
+    pub fn resolve_torch(project: &Project, target: &Target) -> Result<Self, TorchError> {
+        let client = torch::Client::resolve(project, target)?;
+        let mut planned = match target {
+            Target::Cpu => Self {
+                target: target.clone(),
+                plugin: client.python.clone(),
+                name: None,
+                sha256: client.sha256.clone(),
+                options: Vec::new(),
+                executor: None,
+                torch: None,
+            },
+            _ => Self::resolve(project, target)?,
+        };
+        planned.torch = Some(client);
         Ok(planned)
     }
 

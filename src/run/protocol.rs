@@ -15,6 +15,7 @@ use crate::pjrt::NamedValue;
 use crate::store::PluginRecord;
 use crate::target::Target;
 use crate::tensor::Tensor;
+use crate::torch;
 
 /// Supervisor to worker.
 #[derive(Debug, Serialize, Deserialize)]
@@ -40,6 +41,7 @@ pub(super) struct Hello {
     pub sha256: String,
     pub options: Vec<NamedValue>,
     pub executor: Option<Executor>,
+    pub torch: Option<torch::Client>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

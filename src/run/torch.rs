@@ -58,6 +58,8 @@ impl Torch {
             devices: BTreeMap::from([("cpu".to_owned(), 1)]),
             memory_limit: None,
             executor: None,
+            packages: BTreeMap::new(),
+            client_sha256: None,
         };
         let process = RefCell::new(Some(process));
         Ok((Self { command, process }, record))

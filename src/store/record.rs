@@ -90,6 +90,12 @@ pub struct PluginRecord {
     /// What executes in its place: of a virtual TPU, whose plug-in compiles.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub executor: Option<ExecutorRecord>,
+    /// Of a client that drives it: the versions of its packages, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub packages: BTreeMap<String, String>,
+    /// Of a client that drives it: the SHA-256 of all that its outcomes depend on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_sha256: Option<String>,
 }
 
 /// The XLA CPU plug-in that executes what a virtual TPU's compiler returns.
