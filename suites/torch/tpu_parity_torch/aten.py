@@ -24,7 +24,7 @@ from torch.testing._internal.opinfo.core import OpInfo, SampleInput
 from torch.utils._pytree import tree_leaves, tree_map
 
 from . import aten_rules
-from .device import Device, graphs
+from .device import Device, graphs, seed_cpu
 from .suite import CaseSpec, Context, Failed, Measured, Options, Result, Skipped, operators_used, seed_of
 
 ELEMENT_TYPES = {
@@ -60,7 +60,7 @@ def operators() -> dict[str, OpInfo]:
 def samples(op: OpInfo, dtype: torch.dtype, backward: bool, count: int) -> list[SampleInput]:
     """The first samples, the same in every process."""
     seed = seed_of("aten", subject_of(op), str(dtype))
-    torch.manual_seed(seed)
+    seed_cpu(seed)
     random.seed(seed)
     numpy.random.seed(seed % 2**32)
     with warnings.catch_warnings():
@@ -195,9 +195,11 @@ class Computed:
 Function = Callable[[Arguments], Any]
 
 
-def evaluate(case: Case, function: Function, arguments: Arguments, cotangents: list[torch.Tensor] | None) -> Computed:
+def evaluate(
+    case: Case, function: Function, arguments: Arguments, cotangents: list[torch.Tensor], seed: Callable[[int], Any]
+) -> Computed:
     """Calls, and differentiates where the case says so: for random directions, `cotangents`, which are filled in if empty."""
-    torch.manual_seed(case.seed)
+    seed(case.seed)
     inputs = [leaf for leaf in tree_leaves(arguments) if isinstance(leaf, torch.Tensor)]
     if not case.backward:
         with torch.no_grad():
@@ -237,11 +239,11 @@ def call_of(case: Case) -> Function:
 def on_cpu(case: Case, cotangents: list[torch.Tensor]) -> tuple[Computed, set[str], bool]:
     """(In the case's own precision, the operators used, whether random numbers were drawn)."""
     arguments = converted(case.arguments(), lambda t: t, "cpu", double=False)
-    torch.manual_seed(case.seed)
+    seed_cpu(case.seed)
     state = torch.get_rng_state()
     try:
         with operators_used() as used:
-            computed = evaluate(case, call_of(case), arguments, cotangents)
+            computed = evaluate(case, call_of(case), arguments, cotangents, seed_cpu)
     except Skipped:
         raise
     except Exception as error:
@@ -256,7 +258,7 @@ def in_double(case: Case, native: Computed, cotangents: list[torch.Tensor]) -> C
     arguments = converted(case.arguments(), doubled, "cpu", double=True)
     try:
         with default_dtype(torch.float64):
-            exact = evaluate(case, call_of(case), arguments, [doubled(c) for c in cotangents])
+            exact = evaluate(case, call_of(case), arguments, [doubled(c) for c in cotangents], seed_cpu)
     except Exception:
         return native
     if [t.shape for t in exact.outputs] != [t.shape for t in native.outputs]:
@@ -276,7 +278,7 @@ def on_device(case: Case, context: Context, cotangents: list[torch.Tensor], repe
 
     def once() -> Computed:
         arguments = converted(case.arguments(), device.to, device.kind, double=False)
-        return evaluate(case, function, arguments, cotangents)
+        return evaluate(case, function, arguments, cotangents, device.seed)
 
     if not case.compiled:
         context.stage("run")

@@ -41,6 +41,12 @@ class Device:
     def to(self, tensor: torch.Tensor) -> torch.Tensor:
         return tensor.to(self.kind)
 
+    def seed(self, seed: int) -> None:
+        """Seeds the device's generator and CPU's."""
+        seed_cpu(seed)
+        if self.kind != "cpu":
+            torch.get_device_module(self.kind).manual_seed_all(seed)
+
     def synchronize(self) -> None:
         if self.kind != "cpu":
             torch.get_device_module(self.kind).synchronize()
@@ -66,6 +72,11 @@ class Device:
         self._read += len(whole)
         self._programs += sum(json.loads(line).get("process") == os.getpid() for line in whole.splitlines())
         return self._programs
+
+
+def seed_cpu(seed: int) -> None:
+    """Seeds CPU's generator alone. torch.manual_seed also queues a seeding of CUDA each time, with a traceback, forever."""
+    torch.default_generator.manual_seed(seed)
 
 
 def graphs() -> int:
