@@ -247,7 +247,9 @@ def on_cpu(case: Case, cotangents: list[torch.Tensor]) -> tuple[Computed, set[st
     except Skipped:
         raise
     except Exception as error:
-        raise Skipped(f"CPU does not compute it: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}") from error
+        raise Skipped(
+            f"CPU does not compute it: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+        ) from error
     return computed, used, not torch.equal(state, torch.get_rng_state())
 
 
@@ -360,7 +362,8 @@ def results(case: Case, exact: Computed, native: Computed, device: Computed) -> 
     floating = next((t.dtype for t in native.outputs if t.is_floating_point()), torch.float32)
     ruled = not case.backward and case.subject in aten_rules.RULES
     found = [
-        Result(name, references[name], *(rounded(t, floating) if ruled else t for t in (near[name], got[name]))) for name in near
+        Result(name, references[name], *(rounded(t, floating) if ruled else t for t in (near[name], got[name])))
+        for name in near
     ]
     return found + changed_arguments(case, exact, native, device)
 
@@ -383,7 +386,11 @@ def same(one: torch.Tensor, other: torch.Tensor) -> bool:
     """Whether two tensors are equal, NaNs included."""
     if one.layout != torch.strided or other.layout != torch.strided:
         return True
-    return one.shape == other.shape and one.dtype == other.dtype and bool(((one == other) | ((one != one) & (other != other))).all())
+    return (
+        one.shape == other.shape
+        and one.dtype == other.dtype
+        and bool(((one == other) | ((one != one) & (other != other))).all())
+    )
 
 
 def run(case_id: str, context: Context) -> Measured:

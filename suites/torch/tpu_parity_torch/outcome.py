@@ -58,9 +58,7 @@ def classify(error: BaseException, stage: str | None) -> Outcome:
     else:
         outcome = "error"
     if stage in ("compile", "run"):
-        if from_dynamo and not COMPILER.search(words):
-            stage = "lower"
-        elif outcome == "unsupported" and "for TPU" in words:
+        if (from_dynamo and not COMPILER.search(words)) or (outcome == "unsupported" and "for TPU" in words):
             stage = "lower"
         elif COMPILER.search(words):
             stage = "compile"

@@ -79,7 +79,7 @@ class Worker:
             except (KeyError, ImportError) as error:
                 raise suite.Skipped(f"no such suite here: {error}") from error
             measured = module.run(case_id, context)
-            file, results = write(self.exchange, "case", measured.results)
+            file, results = write(self.exchange, f"case{self.cases}", measured.results)
         except (Exception, SystemExit) as error:
             # What a library raises is the case's outcome. Its traceback is for whoever reads the process's output.
             traceback.print_exc()
