@@ -157,6 +157,14 @@ pub(super) fn installed(project: &Project) -> Result<Installed, TorchError> {
     Ok(Installed { python, folder })
 }
 
+/// Whether the package has a suite of this name: a suite is a module.
+pub fn has_suite(project: &Project, name: &str) -> bool {
+    let package = project.suites().join(super::SUITE).join(PACKAGE);
+    let module = name.replace('-', "_");
+    let is_name = !module.is_empty() && !module.contains(['/', '.']);
+    is_name && (package.join(format!("{module}.py")).is_file() || package.join(module).is_dir())
+}
+
 /// What `TPU_PARITY_PLUGIN` names, or the file beside this program, or else the release build's.
 fn virtual_plugin(project: &Project) -> Result<PathBuf, TorchError> {
     let named = std::env::var_os(PLUGIN).filter(|path| !path.is_empty());

@@ -39,10 +39,7 @@ struct Line {
 pub fn load(project: &Project, source: &TorchSource) -> Result<Vec<Case>, TorchError> {
     let installed = installed(project)?;
     let kept = kept_in(project, &installed, source)?;
-    if let Ok(text) = std::fs::read_to_string(&kept)
-        && let Ok(cases) = parse(&text)
-        && !cases.is_empty()
-    {
+    if let Some(cases) = read(&kept) {
         return Ok(cases);
     }
     let text = ask(&installed, source)?;
@@ -53,6 +50,17 @@ pub fn load(project: &Project, source: &TorchSource) -> Result<Vec<Case>, TorchE
     // What cannot be kept is asked for again.
     let _ = keep(&kept, &text);
     Ok(cases)
+}
+
+/// The cases of a listing that was kept, without asking PyTorch.
+pub fn listed_before(project: &Project, source: &TorchSource) -> Option<Vec<Case>> {
+    let installed = installed(project).ok()?;
+    read(&kept_in(project, &installed, source).ok()?)
+}
+
+fn read(kept: &Path) -> Option<Vec<Case>> {
+    let cases = parse(&std::fs::read_to_string(kept).ok()?).ok()?;
+    (!cases.is_empty()).then_some(cases)
 }
 
 fn ask(installed: &Installed, source: &TorchSource) -> Result<String, TorchError> {

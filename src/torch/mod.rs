@@ -14,10 +14,10 @@ mod protocol;
 mod session;
 mod source;
 
-pub use client::{Client, PACKAGE};
+pub use client::{Client, PACKAGE, has_suite};
 pub use error::TorchError;
 pub use exchange::clear_abandoned;
-pub use listing::load;
+pub use listing::{listed_before, load};
 pub(crate) use session::Session;
 pub use source::{TorchSource, TorchSourceError};
 
