@@ -302,12 +302,15 @@ fn a_run_goes_on_only_with_the_package_that_it_began_with() {
     assert_eq!(run.outcomes.len(), 3);
 }
 
+/// Arguments, environment, exit code, and words of what is printed.
+type Check<'a> = (&'a [&'a str], &'a [(&'a str, &'a str)], i32, &'a str);
+
 #[test]
 fn what_cannot_run_says_why() {
     let project = Project::new();
     let torch = ["run", "--suite", "torch", "-t", "cpu"];
     let missing = [("TPU_PARITY_TORCH", "/nowhere/python")];
-    let checks: [(&[&str], &[(&str, &str)], i32, &str); 7] = [
+    let checks: [Check; 7] = [
         (&torch, &missing, 2, "install them with ci/setup --torch"),
         (
             &["list", "--suite", "torch"],

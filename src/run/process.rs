@@ -75,7 +75,7 @@ impl Worker {
         interrupt: &Interrupt,
     ) -> Result<std::result::Result<Self, NotReady>> {
         let mut process = Process::spawn(program)?;
-        let hello = Request::Hello(Hello {
+        let hello = Request::Hello(Box::new(Hello {
             target: target.target.clone(),
             plugin: target.plugin.clone(),
             name: target.name.clone(),
@@ -83,7 +83,7 @@ impl Worker {
             options: target.options.clone(),
             executor: target.executor.clone(),
             torch: target.torch.clone(),
-        });
+        }));
         let mut line = Vec::new();
         send(&mut line, &hello).map_err(RunError::Worker)?;
         process.write(line.into());

@@ -22,7 +22,7 @@ use crate::torch;
 #[serde(rename_all = "snake_case")]
 pub(super) enum Request {
     /// First, once: load the plug-in and open the target.
-    Hello(Hello),
+    Hello(Box<Hello>),
     /// Then any number of cases, one at a time.
     Job(Box<Job>),
     /// Or the reference of a case.
