@@ -65,13 +65,12 @@ pub(crate) fn kill_group(child: u32) {
     }
 }
 
-/// Lets a child keep this descriptor, which is otherwise closed for it, and has the kernel kill the child when the thread that
-/// starts it ends.
-pub(crate) fn tie_child(command: &mut Command, descriptor: RawFd) {
+/// Has the kernel kill a child when the thread that starts it ends, and lets it keep a descriptor that is otherwise closed for it.
+pub(crate) fn tie_child(command: &mut Command, keeps: Option<RawFd>) {
     let parent = std::process::id();
     let tie = move || {
         // SAFETY: F_SETFD takes any number and touches no memory.
-        if unsafe { libc::fcntl(descriptor, libc::F_SETFD, 0) } < 0 {
+        if keeps.is_some_and(|fd| unsafe { libc::fcntl(fd, libc::F_SETFD, 0) } < 0) {
             return Err(io::Error::last_os_error());
         }
         #[cfg(target_os = "linux")]

@@ -227,3 +227,120 @@ fn describe(comparison: &Comparison) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor::ElementType::{self, BF16, C64, C128, F32, F64, I64};
+
+    const IEEE: Numerics = Numerics {
+        matmul_bf16_passes: false,
+        flush_subnormals: false,
+        f64_as_f32_pairs: false,
+    };
+    /// Half the distance of 1 to the next larger f32.
+    const ROUNDING: f64 = 1.0 / (1u64 << 24) as f64;
+
+    fn tensor(element_type: ElementType, values: &[f64]) -> Tensor {
+        let parts = if element_type.is_complex() { 2 } else { 1 };
+        Tensor::from_f64(element_type, vec![values.len() / parts], values).unwrap()
+    }
+
+    fn judge(reference: Tensor, cpu: Tensor, device: Tensor) -> Compared {
+        let tensors = [
+            ("reference.out", reference),
+            ("cpu.out", cpu),
+            ("device.out", device),
+        ];
+        let tensors = tensors.map(|(name, tensor)| (name.to_owned(), tensor));
+        let results = [Named {
+            name: "out".to_owned(),
+        }];
+        compare_all(&results, tensors.into(), &IEEE)
+    }
+
+    fn kind(reference: Tensor, cpu: Tensor, device: Tensor) -> Option<OutcomeKind> {
+        judge(reference, cpu, device).first.map(|(kind, _)| kind)
+    }
+
+    #[test]
+    fn a_device_may_be_four_times_as_far_off_as_cpu() {
+        // CPU is eight roundings of 1 off; four times that are 32.
+        let run = |roundings: f64| {
+            let at = |off: f64| tensor(F32, &[1.0 + off * ROUNDING]);
+            kind(tensor(F64, &[1.0]), at(8.0), at(roundings))
+        };
+        assert_eq!(run(30.0), None);
+        assert_eq!(run(36.0), Some(OutcomeKind::Fail));
+    }
+
+    #[test]
+    fn a_cpu_that_is_exact_counts_as_a_rounding_off() {
+        let run = |roundings: f64| {
+            let device = tensor(F32, &[1.0 + roundings * ROUNDING]);
+            kind(tensor(F64, &[1.0]), tensor(F32, &[1.0]), device)
+        };
+        assert_eq!(run(4.0), None);
+        assert_eq!(run(6.0), Some(OutcomeKind::Fail));
+    }
+
+    #[test]
+    fn where_cpus_own_precision_overflows_either_is_right() {
+        let reference = || tensor(F64, &[1.0, 1e39, 5.0]);
+        let cpu = || tensor(F32, &[1.0, f64::INFINITY, f64::NAN]);
+        for (device, expected) in [
+            ([1.0, f64::INFINITY, f64::NAN], None),
+            ([1.0, f64::INFINITY, 5.0], None),
+            ([1.0, f64::NEG_INFINITY, f64::NAN], Some(OutcomeKind::Fail)),
+            ([1.0, f64::INFINITY, f64::INFINITY], Some(OutcomeKind::Fail)),
+            ([f64::NAN, f64::INFINITY, 5.0], Some(OutcomeKind::Fail)),
+        ] {
+            assert_eq!(
+                kind(reference(), cpu(), tensor(F32, &device)),
+                expected,
+                "{device:?}"
+            );
+        }
+        // And where f64 alone does.
+        let infinite = || tensor(F64, &[f64::INFINITY]);
+        assert_eq!(
+            kind(infinite(), tensor(BF16, &[2.0]), tensor(BF16, &[2.0])),
+            None
+        );
+        let wrong = kind(infinite(), tensor(BF16, &[2.0]), tensor(BF16, &[64.0]));
+        assert_eq!(wrong, Some(OutcomeKind::Fail));
+    }
+
+    #[test]
+    fn integers_are_cpus_or_the_references_and_nothing_between() {
+        let large = (1i64 << 53) + 1;
+        let ints = |values: [i64; 2]| {
+            let data = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+            Tensor::new(I64, vec![2], data).unwrap()
+        };
+        let run = |device| kind(ints([3, large]), ints([5, large]), ints(device));
+        assert_eq!(run([3, large]), None);
+        assert_eq!(run([5, large]), None);
+        assert_eq!(run([4, large]), Some(OutcomeKind::Fail));
+        assert_eq!(run([5, large - 1]), Some(OutcomeKind::Fail));
+    }
+
+    #[test]
+    fn f64_says_nothing_of_a_shape_or_a_type_that_is_not_its_own() {
+        let cpu = || tensor(F32, &[1.0, 2.0]);
+        for reference in [tensor(F64, &[1.0]), tensor(I64, &[7.0, 7.0])] {
+            assert_eq!(kind(reference.clone(), cpu(), cpu()), None);
+            let off = tensor(F32, &[1.0, 2.5]);
+            assert_eq!(kind(reference, cpu(), off), Some(OutcomeKind::Fail));
+        }
+    }
+
+    #[test]
+    fn complex_numbers_are_compared_by_their_size() {
+        let reference = || tensor(C128, &[1.0, 1e-9]);
+        let cpu = || tensor(C64, &[1.0, 1e-9]);
+        assert_eq!(kind(reference(), cpu(), tensor(C64, &[1.0, 0.0])), None);
+        let off = kind(reference(), cpu(), tensor(C64, &[1.0, 1e-3]));
+        assert_eq!(off, Some(OutcomeKind::Fail));
+    }
+}

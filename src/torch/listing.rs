@@ -16,6 +16,7 @@ use super::{SUITE, TorchError, TorchSource};
 use crate::case::{Case, CaseId, Origin, ReferenceProgram};
 use crate::line::one_line;
 use crate::project::Project;
+use crate::run::sys;
 
 /// Under the project's root.
 const KEPT: &str = ".tpu-parity/torch-listings";
@@ -72,7 +73,9 @@ fn ask(installed: &Installed, source: &TorchSource) -> Result<String, TorchError
     if let Some(samples) = source.samples {
         command.args(["--samples", &samples.to_string()]);
     }
-    let output = command.stdin(Stdio::null()).output();
+    command.stdin(Stdio::null());
+    sys::tie_child(&mut command, None);
+    let output = command.output();
     let output = output.map_err(|source| TorchError::Start {
         python: installed.python.clone(),
         source,

@@ -63,7 +63,7 @@ impl Process {
             // Its standard output is of no meaning; a worker's is standard error.
             .stdout(io::stderr())
             .stderr(Stdio::inherit());
-        sys::tie_child(&mut command, to.as_raw_fd());
+        sys::tie_child(&mut command, Some(to.as_raw_fd()));
         let mut child = command.spawn().map_err(cannot)?;
         drop(to);
         let no_input = || cannot(io::Error::other("it has no standard input"));
