@@ -65,7 +65,7 @@ pub struct Finding {
     pub blocks: BTreeSet<String>,
     /// Other models that use the operator and do not pass.
     pub suspected: BTreeSet<String>,
-    /// How many models use it.
+    /// How many models use it, those that it blocks among them.
     pub used_by: usize,
     /// Of the first case.
     pub message: String,
@@ -192,8 +192,9 @@ fn one(
         .map(|row| format!("{}/{}", row.suite, row.model))
         .collect();
     for finding in findings.values_mut() {
+        finding.used_by = finding.blocks.len();
         if let Some(users) = users.get(finding.operator.as_str()) {
-            finding.used_by = users.len();
+            finding.used_by = users.union(&finding.blocks).count();
             let others = users.intersection(&failing).cloned();
             finding.suspected = others
                 .filter(|model| !finding.blocks.contains(model))
@@ -292,7 +293,8 @@ mod tests {
     use super::*;
     use crate::outcome::OutcomeKind::{Fail, Pass, Unsupported};
     use crate::outcome::TorchMetrics;
-    use crate::track::fixtures::{expect, expectations, outcome, outcome_with, run};
+    use crate::report::{Colour, Format, render};
+    use crate::track::fixtures::{expect, expectations, ledger, outcome, outcome_with, run};
     use crate::track::judge;
 
     const I0: &str = "operator 'aten::i0.out' is not implemented for TPU";
@@ -379,6 +381,32 @@ mod tests {
         assert_eq!(i0.cells["f32"]["eager/forward"], Unsupported);
         assert_eq!(i0.cells["f32"]["compile/forward"], Pass);
         assert_eq!((i0.totals.cases, i0.totals.pass), (3, 2));
+    }
+
+    #[test]
+    fn reports_show_what_blocks_most_and_the_table() {
+        let (run, judgement) = pytorch();
+        let text = |format| render(format, &run, &judgement, &ledger(), Colour::Off).unwrap();
+        let markdown = text(Format::Markdown);
+        for line in [
+            "## PyTorch on vtpu-v6e — evidence: virtual",
+            "| `aten.i0` | unsupported | 1 | `f32` | `transformers/llama` | – | 1 | to file |",
+            "| `transformers/llama` | 2 | 1 | 1 | 0 | 50.0% | `aten.i0` |",
+            "Models that pass all their cases (1): `transformers/bert`.",
+            "| operator | bf16 | f32 | pass |",
+            "| `i0` |  | `UP` | 2 / 3 |",
+            "| `special.erf` | `F.` |  | 0 / 1 |",
+        ] {
+            assert!(markdown.contains(line), "{line}\n{markdown}");
+        }
+        let terminal = text(Format::Terminal);
+        assert!(terminal.contains("1 of the 3 models pass"), "{terminal}");
+        assert!(
+            terminal.lines().all(|line| line.chars().count() <= 80),
+            "{terminal}"
+        );
+        let json: serde_json::Value = serde_json::from_str(&text(Format::Json)).unwrap();
+        assert_eq!(json["pytorch"][0]["findings"][0]["operator"], "aten.i0");
     }
 
     #[test]
