@@ -215,11 +215,15 @@ def evaluate(
     outputs = function(arguments)
     found = [t for t in tensors_of(case.sample.output_process_fn_grad(outputs)) if t.requires_grad]
     leaves = [t for t in inputs if t.requires_grad]
-    if not found or not leaves:
-        raise Skipped("no result of it has a gradient")
     if not cotangents:
+        if not found or not leaves:
+            raise Skipped("no result of it has a gradient")
         generator = torch.Generator().manual_seed(case.seed)
         cotangents.extend(torch.randn(t.shape, generator=generator, dtype=torch.float32).to(t.dtype) for t in found)
+    if len(found) != len(cotangents):
+        raise Failed(f"{len(found)} results carry a gradient instead of {len(cotangents)}")
+    if any(c.shape != t.shape for c, t in zip(cotangents, found, strict=True)):
+        raise Failed(f"results are of shapes {[list(t.shape) for t in found]} instead of {[list(c.shape) for c in cotangents]}")
     directions = [c.to(t.dtype).to(t.device) for c, t in zip(cotangents, found, strict=True)]
     gradients = torch.autograd.grad(found, leaves, directions, allow_unused=True)
     return Computed([g.detach().cpu() for g in tensors_of(gradients)], [], [])

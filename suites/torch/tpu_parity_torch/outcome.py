@@ -1,5 +1,6 @@
 """From an exception to an outcome: its kind, the stage it was raised at, and one line in the library's own words."""
 
+import itertools
 import re
 from dataclasses import dataclass
 
@@ -9,7 +10,7 @@ from .suite import Failed, Skipped
 
 LONGEST = 600
 # What PyTorch's tracer adds to a message: where in its graph it was.
-TRACES = ("While executing", "GraphModule:", "Original traceback", "Set TORCH", "Use tlparse")
+TRACES = ("While executing", "GraphModule:", "Original traceback", "Set TORCH", "Use tlparse", 'File "', "from user code")
 
 # What TorchTPU, XLA and the virtual TPU say where they do not offer something, rather than fail at it.
 UNSUPPORTED = re.compile(
@@ -34,7 +35,7 @@ class Outcome:
 def words_of(error: BaseException) -> str:
     """The message in one line: its first two lines, for the first alone may only say whose message it is."""
     lines = [line.strip() for line in str(error).strip().splitlines() if line.strip()]
-    lines = [line for line in lines if not line.startswith(TRACES)]
+    lines = lines[:1] + list(itertools.takewhile(lambda line: not line.startswith(TRACES), lines[1:]))
     return " ".join(lines[:2])[:LONGEST] or type(error).__name__
 
 
