@@ -302,6 +302,45 @@ fn a_run_goes_on_only_with_the_package_that_it_began_with() {
     assert_eq!(run.outcomes.len(), 3);
 }
 
+#[test]
+fn known_failures_are_judged_as_any_others() {
+    let project = Project::new();
+    let expectations = project.dir.path().join("suites/expectations");
+    fs::create_dir_all(&expectations).unwrap();
+    let entry = |cases: &str| {
+        format!(
+            "[[expect]]\ncases = \"{cases}\"\ntargets = \"cpu\"\noutcome = \"fail\"\nreason = \"it is off\"\n\
+             since = \"2026-11-30\"\nuntil = \"torch_tpu >= 0.3\"\n"
+        )
+    };
+    let entries = [
+        entry("fake/off/**"),
+        entry("fake/gone/**"),
+        entry("other/x/**"),
+    ]
+    .concat();
+    fs::write(expectations.join("torchtpu.toml"), entries).unwrap();
+    // Of a suite of the package that this run does not list nothing is known.
+    fs::write(project.dir.path().join(PACKAGE).join("other.py"), "").unwrap();
+
+    let cases = [("FAKE_CASES", "good off")];
+    let output = project.run(&["run", "--suite", "torch:fake", "-t", "cpu"], &cases);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    assert!(text(&output).contains("1 known failures, 0 unexpected"));
+    let report = project.run(&["report", "--format", "json"], &cases);
+    let report: serde_json::Value = serde_json::from_slice(&report.stdout).unwrap();
+    let unused = &report["verdicts"]["unused_expectations"];
+    assert_eq!(unused, &serde_json::json!(["torchtpu.toml:8"]));
+    let show = text(&project.run(&["show", "fake/off/f32"], &cases));
+    for words in [
+        "of PyTorch's: is off",
+        "2 operators: aten.add, aten.mul",
+        "result out: 1 of 2",
+    ] {
+        assert!(show.contains(words), "{show}");
+    }
+}
+
 /// Arguments, environment, exit code, and words of what is printed.
 type Check<'a> = (&'a [&'a str], &'a [(&'a str, &'a str)], i32, &'a str);
 
