@@ -107,6 +107,9 @@ pub enum ReferenceProgram {
     Given(Vec<Tensor>),
     /// The case has none; this says why, and is the reason to skip it once it has run.
     Absent(String),
+    /// PyTorch on CPU computes it in the process that runs the case, which finds the case by its id and has no program here;
+    /// this says in words what the case does.
+    Torch(String),
     /// The program is invalid, and a plug-in must refuse it; this is the constraint of the specification that it breaks.
     Refused(String),
 }

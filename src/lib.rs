@@ -2,7 +2,7 @@
 //!
 //! Data flows one way: `suite` loads cases, `run` executes them in worker processes through `pjrt` and compares
 //! against `reference` with `compare`, `store` keeps the outcomes, `track` turns outcomes into verdicts, and `report`
-//! and `gate` read verdicts. `oracle` asks a second implementation. `virtual_tpu` compiles with the TPU compiler and, through the passes in `hlo`, executes on CPU.
+//! and `gate` read verdicts. `oracle` asks a second implementation, and `torch` the Python package that drives PyTorch and TorchTPU. `virtual_tpu` compiles with the TPU compiler and, through the passes in `hlo`, executes on CPU.
 
 pub mod case;
 pub mod cli;
@@ -27,5 +27,6 @@ pub mod suite;
 pub mod target;
 pub mod tensor;
 mod text;
+pub mod torch;
 pub mod track;
 pub mod virtual_tpu;

@@ -91,10 +91,30 @@ pub struct Metrics {
     /// One per result of the program.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub comparisons: Vec<Comparison>,
+    /// Of a case of PyTorch's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub torch: Option<TorchMetrics>,
     /// The reference is the very same program, in the same types, from the very same plug-in (by SHA-256): a pass shows only
     /// that the plug-in still does what it did.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub self_reference: bool,
+}
+
+/// What PyTorch and TorchTPU did for a case.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct TorchMetrics {
+    /// Programs compiled for the device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compiles: Option<u64>,
+    /// That PyTorch dispatched: `aten.addmm`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub operators: Vec<String>,
+    /// The names of the results, one per comparison.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub results: Vec<String>,
+    /// The case's own: losses, counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub figures: Option<serde_json::Value>,
 }
 
 /// A figure of a cost analysis, unless a part of it is unknown: XLA counts −1 for each custom call whose cost it does not know
@@ -134,7 +154,7 @@ pub struct Outcome {
     /// others before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// PJRT's own error code, as `INVALID_ARGUMENT`.
+    /// PJRT's own error code, as `INVALID_ARGUMENT`; of PyTorch's cases the class of the exception.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
     #[serde(default)]

@@ -71,6 +71,7 @@ fn target(plugin: &Path) -> PlannedTarget {
         options: Vec::new(),
         executor: None,
         flags: Vec::new(),
+        torch: None,
     }
 }
 

@@ -1,12 +1,16 @@
 //! What the subcommands that judge runs share: finding runs, and the known failures beside the suites.
 
+use std::collections::HashSet;
+
 use anyhow::anyhow;
 
 use super::{Failure, Global};
+use crate::case::CaseId;
 use crate::exhaustive;
 use crate::project::Project;
 use crate::store::{Run, Store, StoreError};
-use crate::suite;
+use crate::suite::{self, Source};
+use crate::torch;
 use crate::track::{Expectations, IssueLedger, Judgement, expectations::ISSUES_FILE, judge};
 
 pub struct Tracker {
@@ -54,10 +58,37 @@ impl Tracker {
             // Expectations speak of exhaustive tests too.
             let mut ids = exhaustive::ids(&cases);
             ids.extend(cases.into_iter().map(|case| case.id));
+            ids.extend(self.torch_ids(run));
             judgement.unused = self.expectations.unused(&ids);
+            // Of a suite of PyTorch's that the run did not list nothing is known.
+            let listed: HashSet<&str> = ids.iter().map(CaseId::suite).collect();
+            let entries = self.expectations.entries();
+            judgement.unused.retain(|&index| {
+                let suites = entries[index].suites();
+                let unlisted = |suite: &&str| {
+                    !listed.contains(suite) && torch::has_suite(&self.project, suite)
+                };
+                !suites.iter().any(unlisted)
+            });
             judgement.know_suites(&ids);
         }
         judgement
+    }
+
+    /// The cases of the suites of PyTorch's that the run took its own from, as far as that is known without asking PyTorch.
+    fn torch_ids(&self, run: &Run) -> Vec<CaseId> {
+        let sources = run.record.suites.iter().map(|text| text.parse());
+        let mut ids = Vec::new();
+        for source in sources.flatten() {
+            let Source::Torch(source) = source else {
+                continue;
+            };
+            match torch::listed_before(&self.project, &source) {
+                Some(cases) => ids.extend(cases.into_iter().map(|case| case.id)),
+                None => ids.extend(run.planned.iter().cloned()),
+            }
+        }
+        ids
     }
 }
 

@@ -25,6 +25,7 @@ use clap::{Parser, Subcommand};
 
 use crate::report::escape;
 use crate::run::Interrupt;
+use crate::suite::SourceError;
 
 /// Conformance test harness and compatibility tracker for TPUs.
 #[derive(Parser)]
@@ -93,6 +94,14 @@ impl Failure {
 
     pub fn harness(error: impl Into<anyhow::Error>) -> Self {
         Self::Harness(error.into())
+    }
+}
+
+/// A source of cases that fails by itself is no wrong use.
+fn harness_or_use(error: SourceError) -> Failure {
+    match &error {
+        SourceError::Torch(torch) if torch.is_the_harness() => Failure::harness(error),
+        _ => Failure::wrong_use(error),
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::judged::{self, Tracker};
 use super::suites::SuiteArgs;
-use super::{CommandResult, Failure, Global, Verdict, positive_seconds};
+use super::{CommandResult, Failure, Global, Verdict, harness_or_use, positive_seconds};
 use crate::case::{Case, CaseId, Origin, ReferenceProgram};
 use crate::outcome::{Outcome, OutcomeKind, Stage};
 use crate::pjrt::NamedValue;
@@ -22,6 +22,7 @@ use crate::store::{
 };
 use crate::suite::{self, Source};
 use crate::target::Target;
+use crate::torch::{self, TorchError};
 use crate::track::{self, Judgement, VerdictKind};
 
 /// Names targets where the command line does not.
@@ -31,6 +32,8 @@ const EXAMPLES: usize = 10;
 /// How many characters of a message are shown.
 const LONGEST_MESSAGE: usize = 160;
 
+/// PyTorch, TorchTPU and the tables of operators take a minute to import on a machine that has other work.
+const TORCH_STARTUP: Duration = Duration::from_secs(300);
 /// How many cases a command that is suggested may name; for more it repeats the run's globs.
 const COMMAND_IDS: usize = 4;
 
@@ -140,6 +143,7 @@ pub fn run(global: &Global, args: &Args) -> CommandResult {
     )
     .map_err(Failure::harness)?;
     drop(fleet);
+    torch::clear_abandoned();
     if summary.missing > 0 {
         return Err(unfinished(&id, summary));
     }
@@ -175,7 +179,7 @@ fn create(
         .transpose()
         .map_err(Failure::wrong_use)?;
     let sources = args.suites.sources()?;
-    let cases = suite::load_sources(&project.suites(), &sources).map_err(Failure::wrong_use)?;
+    let cases = suite::load_sources(project, &sources).map_err(harness_or_use)?;
     let mut cases =
         suite::select(cases, &args.select, &args.exclude).map_err(Failure::wrong_use)?;
     cases.retain(|case| shard.is_none_or(|shard| shard.takes(&case.id)));
@@ -184,8 +188,9 @@ fn create(
             "shard {shard} of the selection holds no case; take fewer shards"
         )));
     }
-    let flags = parse_flags(&args.flags, &targets)?;
-    let mut targets_planned = resolve(project, &targets)?;
+    let of_torch = is_torch(&sources)?;
+    let flags = parse_flags(&args.flags, &targets, of_torch)?;
+    let mut targets_planned = resolve(project, &targets, of_torch)?;
     for target in &mut targets_planned {
         target.flags.clone_from(&flags);
     }
@@ -204,6 +209,9 @@ fn create(
         })
         .map(|pin| (pin.name.clone(), pin.version.clone()))
         .collect();
+    for plugin in fleet.records() {
+        environment.packages.extend(plugin.packages);
+    }
     let mut record = RunRecord::new(environment, targets, args.select.clone());
     record.suites = sources.iter().map(ToString::to_string).collect();
     record.exclude = args.exclude.clone();
@@ -234,7 +242,8 @@ fn resume(
         .map_err(store_failure)?;
     let writer = RunWriter::resume(&dir).map_err(store_failure)?;
     let record = writer.record();
-    let mut targets = resolve(project, &record.targets)?;
+    let sources = sources(&record.suites)?;
+    let mut targets = resolve(project, &record.targets, is_torch(&sources)?)?;
     for target in &mut targets {
         let before = record.environment.plugin(&target.target);
         target.flags = before.map_or_else(Vec::new, |plugin| plugin.flags.clone());
@@ -246,7 +255,7 @@ fn resume(
             )));
         }
     }
-    let cases = planned_cases(project, &writer)?;
+    let cases = planned_cases(project, &writer, &sources)?;
     if record
         .cases_hash
         .as_ref()
@@ -270,7 +279,9 @@ fn is_same(before: &PluginRecord, target: &PlannedTarget) -> bool {
     let then = before.executor.as_ref();
     let now = target.executor.as_ref();
     before.sha256 == target.sha256
-        && then.map(|e| (&e.sha256, e.numerics)) == now.map(|e| (&e.sha256, e.numerics))
+        && before.client_sha256.as_ref() == target.torch.as_ref().map(|client| &client.sha256)
+        && (target.torch.is_some()
+            || then.map(|e| (&e.sha256, e.numerics)) == now.map(|e| (&e.sha256, e.numerics)))
 }
 
 /// BLAKE3 of all that is to be run: two runs of one hash run the same programs on the same inputs to the same tolerances.
@@ -290,17 +301,34 @@ fn cases_hash(cases: &[Case]) -> Result<String, Failure> {
     Ok(hasher.finalize().to_hex().to_string())
 }
 
+/// As a run's record has them.
+fn sources(texts: &[String]) -> Result<Vec<Source>, Failure> {
+    let parse = |text: &String| text.parse().map_err(Failure::wrong_use);
+    texts.iter().map(parse).collect()
+}
+
+/// Whether the cases are PyTorch's, which other workers run than programs.
+fn is_torch(sources: &[Source]) -> Result<bool, Failure> {
+    let torch = |source: &&Source| matches!(source, Source::Torch(_));
+    match sources.iter().filter(torch).count() {
+        0 => Ok(false),
+        n if n == sources.len() => Ok(true),
+        _ => Err(Failure::Use(anyhow::anyhow!(
+            "--suite {} runs by itself: leave the other suites to another run",
+            torch::SUITE
+        ))),
+    }
+}
+
 /// The cases that a run planned, in its order.
-fn planned_cases(project: &Project, writer: &RunWriter) -> Result<Vec<Case>, Failure> {
+fn planned_cases(
+    project: &Project,
+    writer: &RunWriter,
+    sources: &[Source],
+) -> Result<Vec<Case>, Failure> {
     let run = &writer.record().id;
-    let sources = writer
-        .record()
-        .suites
-        .iter()
-        .map(|text| text.parse().map_err(Failure::wrong_use))
-        .collect::<Result<Vec<Source>, _>>()?;
-    let mut cases: HashMap<CaseId, Case> = suite::load_sources(&project.suites(), &sources)
-        .map_err(Failure::wrong_use)?
+    let mut cases: HashMap<CaseId, Case> = suite::load_sources(project, sources)
+        .map_err(harness_or_use)?
         .into_iter()
         .map(|case| (case.id.clone(), case))
         .collect();
@@ -325,7 +353,16 @@ fn parse_targets(texts: &[String]) -> Result<Vec<Target>, Failure> {
     Ok(targets)
 }
 
-fn parse_flags(texts: &[String], targets: &[Target]) -> Result<Vec<NamedValue>, Failure> {
+fn parse_flags(
+    texts: &[String],
+    targets: &[Target],
+    of_torch: bool,
+) -> Result<Vec<NamedValue>, Failure> {
+    if !texts.is_empty() && of_torch {
+        return Err(Failure::Use(anyhow::anyhow!(
+            "PyTorch's suites compile through PyTorch and take no --flag; XLA_FLAGS reaches the compilers"
+        )));
+    }
     if !texts.is_empty() && targets.contains(&Target::Torch) {
         return Err(Failure::Use(anyhow::anyhow!(
             "torch-cpu compiles nothing and takes no --flag"
@@ -348,16 +385,34 @@ fn parse_flags(texts: &[String], targets: &[Target]) -> Result<Vec<NamedValue>, 
     }
 }
 
-fn resolve(project: &Project, targets: &[Target]) -> Result<Vec<PlannedTarget>, Failure> {
-    let resolve_one = |target: &Target| {
-        PlannedTarget::resolve(project, target).map_err(|error| match error {
-            ProjectError::UnknownPlugin { .. }
-            | ProjectError::Numerics(_)
-            | ProjectError::CompileLog { .. } => Failure::wrong_use(error),
-            _ => Failure::harness(error),
+fn resolve(
+    project: &Project,
+    targets: &[Target],
+    of_torch: bool,
+) -> Result<Vec<PlannedTarget>, Failure> {
+    let resolve_torch = |target: &Target| {
+        PlannedTarget::resolve_torch(project, target).map_err(|error| match error {
+            TorchError::Project(error) => project_failure(error),
+            error if error.is_the_harness() => Failure::harness(error),
+            error => Failure::wrong_use(error),
         })
     };
-    targets.iter().map(resolve_one).collect()
+    let resolve_one =
+        |target: &Target| PlannedTarget::resolve(project, target).map_err(project_failure);
+    let targets = targets.iter();
+    match of_torch {
+        true => targets.map(resolve_torch).collect(),
+        false => targets.map(resolve_one).collect(),
+    }
+}
+
+fn project_failure(error: ProjectError) -> Failure {
+    match error {
+        ProjectError::UnknownPlugin { .. }
+        | ProjectError::Numerics(_)
+        | ProjectError::CompileLog { .. } => Failure::wrong_use(error),
+        _ => Failure::harness(error),
+    }
 }
 
 fn start(plan: &Plan, args: &Args, interrupt: &Interrupt) -> Result<Option<Fleet>, Failure> {
@@ -368,6 +423,9 @@ fn start(plan: &Plan, args: &Args, interrupt: &Interrupt) -> Result<Option<Fleet
     }
     options.timeout = Duration::from_secs_f64(args.timeout);
     options.retries = args.retries;
+    if plan.targets.iter().any(|target| target.torch.is_some()) {
+        options.startup_timeout = TORCH_STARTUP;
+    }
     Fleet::start(&plan.targets, &options, interrupt).map_err(Failure::harness)
 }
 

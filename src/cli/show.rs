@@ -6,7 +6,7 @@ use anyhow::anyhow;
 
 use super::judged::{Tracker, print};
 use super::suites::SuiteArgs;
-use super::{CommandResult, Failure, Global, Verdict};
+use super::{CommandResult, Failure, Global, Verdict, harness_or_use};
 use crate::case::Case;
 use crate::reference::ReferenceStore;
 use crate::report::Summary;
@@ -73,7 +73,7 @@ fn load(args: &Args, tracker: &Tracker, run: Option<&Run>) -> Result<Vec<Case>, 
     let sources = sources
         .collect::<Result<Vec<_>, _>>()
         .map_err(Failure::wrong_use)?;
-    load_sources(&tracker.project.suites(), &sources).map_err(Failure::wrong_use)
+    load_sources(&tracker.project, &sources).map_err(harness_or_use)
 }
 
 fn shown<'a>(tracker: &Tracker, case: &'a Case) -> Result<Shown<'a>, Failure> {

@@ -2,15 +2,16 @@
 
 use std::path::PathBuf;
 
-use super::Failure;
+use super::{Failure, harness_or_use};
 use crate::case::Case;
 use crate::project::Project;
 use crate::suite::{Source, load_sources};
 
 #[derive(clap::Args, Debug)]
 pub struct SuiteArgs {
-    /// Cases of this suite alone: the name of one under suites/, or stablehlo-testdata:DIR for StableHLO's interpreter tests
-    /// (stablehlo/testdata of a checkout of openxla/stablehlo); may be given several times [default: all under suites/]
+    /// Cases of this suite alone: the name of one under suites/, torch[:SUITE,…][:samples=N] for PyTorch's
+    /// operators and models (aten, transformers, …), or stablehlo-testdata:DIR for StableHLO's interpreter tests (stablehlo/testdata
+    /// of a checkout of openxla/stablehlo); may be given several times [default: all under suites/]
     #[arg(long = "suite", value_name = "SUITE")]
     pub suites: Vec<String>,
 }
@@ -31,6 +32,6 @@ impl SuiteArgs {
     }
 
     pub fn load(&self, project: &Project) -> Result<Vec<Case>, Failure> {
-        load_sources(&project.suites(), &self.sources()?).map_err(Failure::wrong_use)
+        load_sources(project, &self.sources()?).map_err(harness_or_use)
     }
 }

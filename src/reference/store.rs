@@ -270,7 +270,8 @@ impl ReferenceStore {
             }
             ReferenceProgram::Absent(reason) => return Err(reason.clone()),
             // What must be refused has no results.
-            ReferenceProgram::Refused(_) => return Ok(Vec::new()),
+            // Nor is anything kept of what PyTorch computes with the case itself.
+            ReferenceProgram::Refused(_) | ReferenceProgram::Torch(_) => return Ok(Vec::new()),
             ReferenceProgram::Widened(_) | ReferenceProgram::Native => {}
         }
         self.lookup(case)
@@ -417,6 +418,7 @@ pub fn reference_program_hash(case: &Case) -> String {
             ReferenceProgram::Native
             | ReferenceProgram::Given(_)
             | ReferenceProgram::Absent(_)
+            | ReferenceProgram::Torch(_)
             | ReferenceProgram::Refused(_),
             _,
         ) => case.program_hash(),

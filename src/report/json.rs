@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::compiled::{Compiled, ESTIMATE};
 use super::models::ModelRow;
+use super::pytorch::PyTorch;
 use super::recompiles::Recompiles;
 use super::summary::{self, Group, KnownGroup, Section, Summary};
 use super::{PluginLine, ReportError};
@@ -33,6 +34,9 @@ struct Report<'a> {
     tolerances: &'a [ToleranceRecord],
     #[serde(skip_serializing_if = "<[ModelRow]>::is_empty")]
     models: &'a [ModelRow<'a>],
+    /// PyTorch's suites, by target.
+    #[serde(skip_serializing_if = "<[PyTorch]>::is_empty")]
+    pytorch: &'a [PyTorch],
     #[serde(skip_serializing_if = "Option::is_none")]
     recompiles: Option<&'a Recompiles>,
 }
@@ -198,6 +202,7 @@ pub fn render(summary: &Summary<'_>) -> Result<String, ReportError> {
         }),
         tolerances: &record.tolerances,
         models: &summary.models,
+        pytorch: &summary.pytorch,
         recompiles: summary.recompiles,
     };
     let mut text = serde_json::to_string_pretty(&report)?;

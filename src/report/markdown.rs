@@ -19,6 +19,7 @@ macro_rules! put {
 mod across;
 mod compiled;
 mod models;
+mod pytorch;
 mod tail;
 
 /// A report stays below this many bytes: long lists are cut until it does.
@@ -33,6 +34,8 @@ struct Limits {
     cases: usize,
     /// Operators a table.
     subjects: usize,
+    /// Of PyTorch's operators, in the one table that is of them.
+    operators: usize,
     /// Characters of a message.
     message: usize,
 }
@@ -41,6 +44,7 @@ const FULL: Limits = Limits {
     groups: 100,
     cases: 20,
     subjects: 300,
+    operators: 1000,
     message: 500,
 };
 
@@ -56,6 +60,7 @@ pub fn render(summary: &Summary<'_>) -> String {
             groups: (limits.groups / 2).max(1),
             cases: (limits.cases / 2).max(1),
             subjects: (limits.subjects / 2).max(1),
+            operators: (limits.operators / 2).max(1),
             message: (limits.message / 2).max(80),
         };
     }
@@ -72,6 +77,7 @@ fn page(summary: &Summary<'_>, limits: Limits) -> String {
     page.matrix(summary);
     page.differences(summary);
     page.models(summary);
+    page.pytorch(summary);
     page.compiled(summary);
     for section in &summary.sections {
         page.section(section);

@@ -12,6 +12,7 @@ mod junit;
 mod markdown;
 pub mod models;
 pub mod publish;
+pub mod pytorch;
 pub mod recompiles;
 pub mod show;
 mod summary;

@@ -34,6 +34,10 @@ pub fn rows<'a>(run: &'a Run, label: impl Fn(&str) -> String) -> Vec<ModelRow<'a
 }
 
 fn row<'a>(outcome: &'a Outcome, label: &impl Fn(&str) -> String) -> Option<ModelRow<'a>> {
+    if outcome.metrics.torch.is_some() {
+        // PyTorch's have a table of their own.
+        return None;
+    }
     let comparisons = &outcome.metrics.comparisons;
     let (worst_layer, times_cpu) = comparisons
         .iter()

@@ -6,9 +6,9 @@ use super::compiled::ESTIMATE;
 use super::escape;
 use super::summary::Summary;
 use super::units::{self, or_dash};
-use crate::case::Case;
+use crate::case::{Case, ReferenceProgram};
 use crate::compare::{Comparison, ReferenceTensor};
-use crate::outcome::{Evidence, Metrics, Outcome, OutcomeKind, known_cost};
+use crate::outcome::{Evidence, Metrics, Outcome, OutcomeKind, TorchMetrics, known_cost};
 use crate::tensor::Tensor;
 use crate::track::{Verdict, thousands};
 
@@ -45,6 +45,10 @@ pub fn case(shown: &Shown<'_>) -> String {
             0,
             &format!("not loadable: {}", escape::shorten(reason, MESSAGE)),
         );
+    }
+    if let ReferenceProgram::Torch(about) = &case.reference_program {
+        page.line(0, &format!("\nof PyTorch's: {about}"));
+        return page.text;
     }
     page.line(0, "\nprogram");
     for line in case.program.trim_end().lines() {
@@ -170,8 +174,14 @@ impl Page {
         if !metrics.instructions.is_empty() {
             self.instructions(metrics);
         }
+        let torch = metrics.torch.as_ref();
         for (index, comparison) in metrics.comparisons.iter().enumerate() {
-            self.comparison(index, comparison);
+            let name = torch.and_then(|torch| torch.results.get(index));
+            let name = name.map_or_else(|| index.to_string(), String::clone);
+            self.comparison(&name, comparison);
+        }
+        if let Some(torch) = torch {
+            self.torch(torch);
         }
         let mut patterns = summary.patterns.iter();
         let pattern =
@@ -267,7 +277,22 @@ impl Page {
         self.line(2, &format!("optimized HLO: {all} instructions: {listed}"));
     }
 
-    fn comparison(&mut self, index: usize, comparison: &Comparison) {
+    fn torch(&mut self, torch: &TorchMetrics) {
+        if let Some(compiles) = torch.compiles {
+            self.line(2, &format!("programs compiled: {compiles}"));
+        }
+        if !torch.operators.is_empty() {
+            let names: Vec<&str> = torch.operators.iter().map(String::as_str).collect();
+            let (count, names) = (names.len(), escape::shorten(&names.join(", "), MESSAGE));
+            self.line(2, &format!("{count} operators: {names}"));
+        }
+        if let Some(figures) = &torch.figures {
+            let figures = escape::shorten(&figures.to_string(), MESSAGE);
+            self.line(2, &format!("figures: {figures}"));
+        }
+    }
+
+    fn comparison(&mut self, name: &str, comparison: &Comparison) {
         let Comparison {
             elements,
             mismatches,
@@ -275,7 +300,7 @@ impl Page {
         } = comparison;
         self.line(
             2,
-            &format!("result {index}: {mismatches} of {elements} elements differ"),
+            &format!("result {name}: {mismatches} of {elements} elements differ"),
         );
         if let Some(first) = &comparison.first_mismatch {
             let (at, got, expected) = (&first.index, &first.got, &first.expected);

@@ -7,6 +7,7 @@ use std::path::Path;
 use super::compiled::Compiled;
 use super::escape;
 use super::models::{self, ModelRow};
+use super::pytorch::{self, PyTorch};
 use super::recompiles::Recompiles;
 use crate::case::CaseId;
 use crate::hlo::MxuNumerics;
@@ -43,6 +44,8 @@ pub struct Summary<'a> {
     pub compiled: Compiled<'a>,
     /// Results measured by what CPU is off.
     pub models: Vec<ModelRow<'a>>,
+    /// PyTorch's suites, by target.
+    pub pytorch: Vec<PyTorch>,
     /// What the wrong results of an operator have in common.
     pub patterns: Vec<Pattern<'a>>,
     /// Of a compile log that is to be shown with the run.
@@ -168,6 +171,7 @@ impl<'a> Summary<'a> {
             plugins: plugins(&run.record, &labels),
             compiled: Compiled::new(run, |target| labels.get(target).to_owned()),
             models: models::rows(run, |target| labels.get(target).to_owned()),
+            pytorch: pytorch::of(run, judgement, &labels),
             patterns: patterns(&run.outcomes),
             recompiles: None,
             labels,
@@ -393,7 +397,11 @@ fn plugins(record: &RunRecord, labels: &Labels) -> Vec<PluginLine> {
         let package = environment.packages.get(name.as_ref()?);
         package.cloned()
     };
-    let api = |(major, minor): (i32, i32)| format!("{major}.{minor}");
+    let api = |(major, minor): (i32, i32)| match (major, minor) {
+        // A client loads it, and does not say.
+        (0, 0) => "–".to_owned(),
+        _ => format!("{major}.{minor}"),
+    };
     let line = |plugin: &PluginRecord| PluginLine {
         target: labels.get(&plugin.target.to_string()).to_owned(),
         plugin: called(&plugin.name, &plugin.path),
@@ -433,10 +441,10 @@ fn file_name(path: &str) -> String {
 
 /// What each target is called in reports: `plugin:/opt/x.so` is `plugin:x.so`, and two of the same file name are told apart
 /// by the start of their SHA-256.
-struct Labels(BTreeMap<String, String>);
+pub(super) struct Labels(BTreeMap<String, String>);
 
 impl Labels {
-    fn new(record: &RunRecord) -> Self {
+    pub(super) fn new(record: &RunRecord) -> Self {
         let short = |target: &Target| match target {
             Target::Plugin(plugin) => format!("plugin:{}", file_name(plugin)),
             other => other.to_string(),
@@ -459,7 +467,7 @@ impl Labels {
         Self(record.targets.iter().enumerate().map(label).collect())
     }
 
-    fn get<'b>(&'b self, target: &'b str) -> &'b str {
+    pub(super) fn get<'b>(&'b self, target: &'b str) -> &'b str {
         self.0.get(target).map_or(target, String::as_str)
     }
 

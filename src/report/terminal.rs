@@ -30,6 +30,7 @@ pub fn render(summary: &Summary<'_>, colour: Colour) -> String {
     for section in &summary.sections {
         page.section(section, summary);
     }
+    page.pytorch(summary);
     page.compiled(summary);
     if let Some(recompiles) = summary.recompiles {
         page.text.push_str(&recompiles.terminal());
@@ -40,6 +41,7 @@ pub fn render(summary: &Summary<'_>, colour: Colour) -> String {
 }
 
 mod compiled;
+mod pytorch;
 
 struct Page {
     text: String,

@@ -27,7 +27,10 @@ pub(super) fn reference(
     let program = match &case.reference_program {
         ReferenceProgram::Widened(program) => program.as_str(),
         ReferenceProgram::Native => case.program.as_str(),
-        ReferenceProgram::Given(_) | ReferenceProgram::Absent(_) | ReferenceProgram::Refused(_) => {
+        ReferenceProgram::Given(_)
+        | ReferenceProgram::Absent(_)
+        | ReferenceProgram::Torch(_)
+        | ReferenceProgram::Refused(_) => {
             return Err(odd("no reference of this case can be computed".to_owned()));
         }
     };

@@ -12,6 +12,7 @@ use super::agreement::compare_all;
 use super::measure::{fits, measure, note_topology};
 use super::parse_error::parser_message;
 use super::protocol::{Hello, Outputs};
+use super::pytorch::PyTorch;
 use super::refusal;
 use super::spmd;
 use super::terms::{self, Terms};
@@ -29,6 +30,7 @@ use crate::pjrt::{
 use crate::store::PluginRecord;
 use crate::target::Target;
 use crate::tensor::Tensor;
+use crate::torch::TorchError;
 use crate::virtual_tpu;
 
 /// An opened target.
@@ -57,6 +59,8 @@ enum Kind {
     },
     Virtual(Box<VirtualTpu>),
     Torch(Torch),
+    /// Runs PyTorch's cases and no programs.
+    PyTorch(Box<PyTorch>),
 }
 
 /// Why a target cannot be opened, for the user.
@@ -68,6 +72,8 @@ pub(super) enum OpenError {
     Compiler(#[from] virtual_tpu::Error),
     #[error(transparent)]
     Torch(#[from] OracleError),
+    #[error(transparent)]
+    PyTorch(#[from] TorchError),
     #[error("the target {0} needs a plug-in to execute on, and none is given")]
     NoExecutor(Target),
 }
@@ -118,6 +124,11 @@ impl Stop {
 impl Device {
     /// Loads the plug-in and opens the target.
     pub(super) fn open(hello: &Hello) -> Result<(Self, PluginRecord), OpenError> {
+        if let Some(client) = &hello.torch {
+            let (pytorch, record) = PyTorch::open(hello, client)?;
+            let kind = Kind::PyTorch(Box::new(pytorch));
+            return Ok((Self::new(hello, kind, &record), record));
+        }
         if hello.target == Target::Torch {
             let (torch, record) = Torch::open(hello)?;
             return Ok((Self::new(hello, Kind::Torch(torch), &record), record));
@@ -138,6 +149,8 @@ impl Device {
             memory_limit: None,
             executor: None,
             flags: hello.flags.clone(),
+            packages: BTreeMap::new(),
+            client_sha256: None,
         };
         let kind = match &hello.target {
             Target::Aot { generation, slice } => {
@@ -211,6 +224,10 @@ impl Device {
         on_stage: &mut dyn FnMut(Stage),
     ) -> Outcome {
         let mut metrics = Metrics::default();
+        if let Kind::PyTorch(pytorch) = &self.kind {
+            let ended = pytorch.execute(case, &mut metrics, on_stage);
+            return self.outcome(case, ended, metrics);
+        }
         if case.devices() > self.devices {
             let larger = self.with_devices(case.devices());
             return match larger.as_deref() {
@@ -275,6 +292,7 @@ impl Device {
             Kind::Torch(torch) => torch
                 .run(case, on_stage)
                 .map(|results| Some((results, &Torch::NUMERICS))),
+            Kind::PyTorch(_) => Err(no_programs()),
         }
     }
 
@@ -316,11 +334,13 @@ impl Device {
     ) -> Result<Terms, Box<Outcome>> {
         let found = match &self.kind {
             Kind::Runs { client, device, .. } => terms::terms(client, device, case, on_stage),
-            Kind::Compiles { .. } | Kind::Virtual(_) | Kind::Torch(_) => Err(Stop::new(
-                OutcomeKind::Unsupported,
-                Stage::Load,
-                "terms are computed on a CPU",
-            )),
+            Kind::Compiles { .. } | Kind::Virtual(_) | Kind::Torch(_) | Kind::PyTorch(_) => {
+                Err(Stop::new(
+                    OutcomeKind::Unsupported,
+                    Stage::Load,
+                    "terms are computed on a CPU",
+                ))
+            }
         };
         found.map_err(|stop| Box::new(self.outcome(case, Err(stop), Metrics::default())))
     }
@@ -343,6 +363,7 @@ impl Device {
                 Stage::Compile,
                 "PyTorch compiles nothing",
             )),
+            Kind::PyTorch(_) => Err(no_programs()),
         }
     }
 
@@ -377,11 +398,13 @@ impl Device {
     /// The reference of a case; an error says why there can be none.
     pub(super) fn reference(&self, case: &Case, on_stage: &mut dyn FnMut(Stage)) -> Computed {
         let computed = match &self.kind {
-            Kind::Compiles { .. } | Kind::Virtual(_) | Kind::Torch(_) => Err(Stop::new(
-                OutcomeKind::Unsupported,
-                Stage::Load,
-                "references are computed on XLA CPU",
-            )),
+            Kind::Compiles { .. } | Kind::Virtual(_) | Kind::Torch(_) | Kind::PyTorch(_) => {
+                Err(Stop::new(
+                    OutcomeKind::Unsupported,
+                    Stage::Load,
+                    "references are computed on XLA CPU",
+                ))
+            }
             Kind::Runs { client, device, .. } => {
                 super::compute::reference(client, device, case, on_stage)
             }
@@ -406,6 +429,11 @@ impl Device {
             attempts: vec![outcome],
         }
     }
+}
+
+fn no_programs() -> Stop {
+    let message = "a process of PyTorch's takes no programs";
+    Stop::new(OutcomeKind::Unsupported, Stage::Load, message)
 }
 
 /// The outcome of a case whose worker has none to give.

@@ -19,6 +19,7 @@ mod pool;
 mod process;
 mod progress;
 mod protocol;
+mod pytorch;
 mod refusal;
 pub(crate) mod spawner;
 mod spmd;

@@ -14,6 +14,7 @@ use crate::outcome::Evidence;
 use crate::pjrt::NamedValue;
 use crate::project::{Project, ProjectError, ResolvedPlugin};
 use crate::target::Target;
+use crate::torch::{self, TorchError};
 
 /// A target with the plug-in that serves it, checked and ready to be loaded.
 #[derive(Debug, Clone)]
@@ -29,6 +30,8 @@ pub struct PlannedTarget {
     pub executor: Option<Executor>,
     /// Of the compiler, for every program: `xla_backend_optimization_level`.
     pub flags: Vec<NamedValue>,
+    /// Set where the cases are PyTorch's, which a Python process runs.
+    pub torch: Option<torch::Client>,
 }
 
 /// What executes the programs that a virtual TPU's compiler returns, and how their matrix products are to round.
@@ -52,6 +55,7 @@ impl PlannedTarget {
             options: plugin.options.into_iter().map(option).collect(),
             executor: None,
             flags: Vec::new(),
+            torch: None,
         }
     }
 
@@ -68,6 +72,26 @@ impl PlannedTarget {
                 numerics: project.numerics()?,
             });
         }
+        Ok(planned)
+    }
+
+    /// As [`Self::resolve`], for PyTorch's cases; on `cpu` those need no plug-in.
+    pub fn resolve_torch(project: &Project, target: &Target) -> Result<Self, TorchError> {
+        let client = torch::Client::resolve(project, target)?;
+        let mut planned = match target {
+            Target::Cpu => Self {
+                target: target.clone(),
+                plugin: client.python.clone(),
+                name: None,
+                sha256: client.sha256.clone(),
+                options: Vec::new(),
+                executor: None,
+                flags: Vec::new(),
+                torch: None,
+            },
+            _ => Self::resolve(project, target)?,
+        };
+        planned.torch = Some(client);
         Ok(planned)
     }
 

@@ -75,7 +75,7 @@ impl Worker {
         interrupt: &Interrupt,
     ) -> Result<std::result::Result<Self, NotReady>> {
         let mut process = Process::spawn(program)?;
-        let hello = Request::Hello(Hello {
+        let hello = Request::Hello(Box::new(Hello {
             target: target.target.clone(),
             plugin: target.plugin.clone(),
             name: target.name.clone(),
@@ -83,7 +83,8 @@ impl Worker {
             options: target.options.clone(),
             executor: target.executor.clone(),
             flags: target.flags.clone(),
-        });
+            torch: target.torch.clone(),
+        }));
         let mut line = Vec::new();
         send(&mut line, &hello).map_err(RunError::Worker)?;
         process.write(line.into());
@@ -160,13 +161,9 @@ impl Worker {
         }
     }
 
-    /// Resident memory in bytes, where the system tells.
+    /// Resident memory in bytes, its own and that of the processes it started, where the system tells.
     pub(super) fn resident(&self) -> Option<u64> {
-        let status =
-            std::fs::read_to_string(format!("/proc/{}/status", self.process.child.id())).ok()?;
-        let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
-        let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
-        Some(kib * 1024)
+        sys::resident_of_group(self.process.child.id())
     }
 }
 

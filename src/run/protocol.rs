@@ -15,13 +15,14 @@ use crate::pjrt::NamedValue;
 use crate::store::PluginRecord;
 use crate::target::Target;
 use crate::tensor::Tensor;
+use crate::torch;
 
 /// Supervisor to worker.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Request {
     /// First, once: load the plug-in and open the target.
-    Hello(Hello),
+    Hello(Box<Hello>),
     /// Then any number of cases, one at a time.
     Job(Box<Job>),
     /// Or the reference of a case.
@@ -41,6 +42,7 @@ pub(super) struct Hello {
     pub options: Vec<NamedValue>,
     pub executor: Option<Executor>,
     pub flags: Vec<NamedValue>,
+    pub torch: Option<torch::Client>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -59,6 +59,8 @@ impl Torch {
             memory_limit: None,
             executor: None,
             flags: Vec::new(),
+            packages: BTreeMap::new(),
+            client_sha256: None,
         };
         let process = RefCell::new(Some(process));
         Ok((Self { command, process }, record))

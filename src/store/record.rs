@@ -94,6 +94,12 @@ pub struct PluginRecord {
     /// Of its compiler, set for every program of the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flags: Vec<NamedValue>,
+    /// Of a client that drives it: the versions of its packages, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub packages: BTreeMap<String, String>,
+    /// Of a client that drives it: the SHA-256 of all that its outcomes depend on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_sha256: Option<String>,
 }
 
 /// The XLA CPU plug-in that executes what a virtual TPU's compiler returns.

@@ -25,6 +25,7 @@ use std::path::{Path, PathBuf};
 use rayon::prelude::*;
 
 use crate::case::{Case, Origin};
+use crate::torch;
 
 pub use error::{SelectError, SuiteError, SuiteErrors};
 pub use select::select;
@@ -40,7 +41,7 @@ pub struct Suites {
     pub operators: BTreeMap<(String, String), String>,
 }
 
-/// Reads every `<suites_dir>/<suite>/*.toml` but those of `expectations/`. All errors of all files are reported together.
+/// Reads every `<suites_dir>/<suite>/*.toml` but those of `expectations/` and `torch/`. All errors of all files are reported together.
 pub fn load(suites_dir: &Path) -> Result<Vec<Case>, SuiteErrors> {
     load_suites(suites_dir).map(|suites| suites.cases)
 }
@@ -93,7 +94,9 @@ fn suite_files(suites_dir: &Path) -> Result<Vec<PathBuf>, SuiteErrors> {
     };
     let mut files = Vec::new();
     for dir in list(suites_dir)? {
-        if dir.is_dir() && !dir.ends_with("expectations") {
+        // Known failures, and a package of Python's.
+        let others = ["expectations", torch::SUITE];
+        if dir.is_dir() && !others.iter().any(|other| dir.ends_with(other)) {
             let toml = |path: &PathBuf| path.extension().is_some_and(|ext| ext == "toml");
             files.extend(list(&dir)?.into_iter().filter(toml));
         }

@@ -2,12 +2,14 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use super::testdata::{self, TestdataError};
 use super::{SuiteErrors, load};
 use crate::case::Case;
+use crate::project::Project;
+use crate::torch::{self, TorchError, TorchSource, TorchSourceError};
 
 /// The value of `--suite`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,15 +18,18 @@ pub enum Source {
     Named(String),
     /// StableHLO's interpreter tests in this directory.
     Testdata(PathBuf),
+    /// PyTorch's cases, as the package in `suites/torch/` lists them.
+    Torch(TorchSource),
 }
 
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
-    #[error("'{0}' names no suite: write the name of a suite under suites/, or {kind}:DIR", kind = testdata::SUITE)]
+    #[error("'{0}' names no suite: write the name of a suite under suites/, {torch}, or {kind}:DIR", torch = torch::SUITE, kind = testdata::SUITE)]
     Bad(String),
     #[error(
-        "'{kind}' in '{text}' is no kind of suite; the one there is is {}:DIR",
-        testdata::SUITE
+        "'{kind}' in '{text}' is no kind of suite; there are {}:DIR and {}:SUITE",
+        testdata::SUITE,
+        torch::SUITE
     )]
     UnknownKind { kind: String, text: String },
     #[error("there is no suite '{name}'; there are: {}", known.join(", "))]
@@ -39,6 +44,10 @@ pub enum SourceError {
     Suites(#[from] SuiteErrors),
     #[error(transparent)]
     Testdata(#[from] TestdataError),
+    #[error(transparent)]
+    TorchSource(#[from] TorchSourceError),
+    #[error(transparent)]
+    Torch(#[from] TorchError),
 }
 
 impl FromStr for Source {
@@ -46,6 +55,8 @@ impl FromStr for Source {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text.split_once(':') {
+            Some((torch::SUITE, _)) => Ok(Self::Torch(text.parse()?)),
+            None if text == torch::SUITE => Ok(Self::Torch(TorchSource::default())),
             Some((kind, dir)) if kind == testdata::SUITE && !dir.is_empty() => {
                 Ok(Self::Testdata(dir.into()))
             }
@@ -64,12 +75,14 @@ impl fmt::Display for Source {
         match self {
             Self::Named(name) => f.write_str(name),
             Self::Testdata(dir) => write!(f, "{}:{}", testdata::SUITE, dir.display()),
+            Self::Torch(source) => source.fmt(f),
         }
     }
 }
 
 /// The cases of each source in turn; of all suites of the project where none is named. A source named twice counts once.
-pub fn load_sources(suites_dir: &Path, sources: &[Source]) -> Result<Vec<Case>, SourceError> {
+pub fn load_sources(project: &Project, sources: &[Source]) -> Result<Vec<Case>, SourceError> {
+    let suites_dir = &project.suites();
     if sources.is_empty() {
         return Ok(load(suites_dir)?);
     }
@@ -81,6 +94,7 @@ pub fn load_sources(suites_dir: &Path, sources: &[Source]) -> Result<Vec<Case>, 
         }
         match source {
             Source::Testdata(dir) => cases.extend(testdata::load(dir)?),
+            Source::Torch(source) => cases.extend(torch::load(project, source)?),
             Source::Named(name) => {
                 let own = match &mut own {
                     Some(own) => own,

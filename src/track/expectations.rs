@@ -143,6 +143,19 @@ impl Expectation {
         self.case_glob.is_match(case.as_str())
     }
 
+    /// The suites that the glob names: `aten` of `aten/i0/**`; none where a wildcard stands in the name.
+    pub fn suites(&self) -> Vec<&str> {
+        let alternatives = match self.cases.strip_prefix('{') {
+            Some(rest) => rest.split_once('}').map_or(rest, |(names, _)| names),
+            None => self.cases.split(['/', '{']).next().unwrap_or_default(),
+        };
+        let names = alternatives.split(',');
+        let names = names.map(|name| name.split('/').next().unwrap_or_default());
+        names
+            .filter(|name| !name.contains(['*', '?', '[']))
+            .collect()
+    }
+
     pub fn matches_target(&self, target: &str) -> bool {
         self.target_globs.iter().any(|glob| glob.is_match(target))
     }

@@ -61,6 +61,8 @@ fn plugin(target: &Target) -> PluginRecord {
         devices: [("A device".to_owned(), 4)].into(),
         memory_limit: None,
         flags: Vec::new(),
+        packages: [].into(),
+        client_sha256: None,
         executor: matches!(target, Target::Virtual { .. }).then(|| ExecutorRecord {
             name: Some("xla-cpu".to_owned()),
             path: PathBuf::from("/opt/someone/plugins/cpu.so"),

@@ -238,6 +238,7 @@ fn request(case: &Case) -> Result<Request, String> {
         ReferenceProgram::Native => case.program.clone(),
         ReferenceProgram::Given(_) => return Err("the case brings its reference".to_owned()),
         ReferenceProgram::Refused(_) => return Err("the program is to be refused".to_owned()),
+        ReferenceProgram::Torch(_) => return Err("the case has no program".to_owned()),
         ReferenceProgram::Absent(why) => return Err(why.clone()),
     };
     Ok(Request {

@@ -129,6 +129,23 @@ fn an_entry_that_matches_no_case_is_unused() {
 }
 
 #[test]
+fn an_entry_says_which_suites_it_speaks_of() {
+    for (glob, suites) in [
+        ("aten/i0/**", &["aten"][..]),
+        ("{aten,transformers}/**", &["aten", "transformers"]),
+        ("{aten/add,trl/sft}/f32", &["aten", "trl"]),
+        ("a*/**", &[]),
+        ("**", &[]),
+    ] {
+        let entry = ENTRY.replace("stablehlo/fft/**", glob);
+        let entry = entry.replace("stablehlo/fft/f64/**", glob);
+        let all = parse(&entry).unwrap();
+        assert_eq!(all.entries()[0].cases, glob);
+        assert_eq!(all.entries()[0].suites(), suites, "{glob}");
+    }
+}
+
+#[test]
 fn files_are_read_in_the_order_of_their_names_and_the_ledger_is_left_out() {
     let dir = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
