@@ -9,6 +9,7 @@ import tempfile
 import unittest
 
 from safetensors.torch import load_file
+
 from tpu_parity_torch.worker import ProtocolError, Worker
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
