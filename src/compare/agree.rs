@@ -98,7 +98,7 @@ impl Floats {
         }
         if got == 0.0 && reference == 0.0 {
             return same(got, self.format.round_to(reference))
-                || !self.bound.needs_zero_sign(scale);
+                || !self.bound.needs_zero_sign(reference, scale);
         }
         if self.format.specials == Specials::Scale && reference <= 0.0 {
             return got.is_nan();

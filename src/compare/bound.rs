@@ -262,12 +262,13 @@ impl Bound {
         bound.max(self.floor)
     }
 
-    /// Whether a zero must have the sign of its zero reference.
-    pub fn needs_zero_sign(&self, scale: f64) -> bool {
+    /// Whether a zero must have the sign of its zero reference. A sum of nothing but -0 is +0 where its initial value 0 takes part,
+    /// and StableHLO leaves to the implementation where a reduction has it, if at all.
+    pub fn needs_zero_sign(&self, reference: f64, scale: f64) -> bool {
         self.signed_zero
             && match self.kind {
                 Kind::Exact | Kind::Ulp { .. } => true,
-                Kind::Accumulate { .. } => scale == 0.0,
+                Kind::Accumulate { .. } => scale == 0.0 && reference.is_sign_positive(),
                 Kind::Norm(_) | Kind::Check(_) => false,
             }
     }

@@ -169,6 +169,8 @@ fn zeros_keep_their_sign() {
     }
     assert!(!sums_agree(-0.0, 0.0, 0.0, &accumulate(4, None), &PLAIN));
     assert!(sums_agree(-0.0, 0.0, 3.0, &accumulate(4, None), &PLAIN));
+    // -0 and the initial value of a sum, +0: IEEE 754 makes it +0.
+    assert!(sums_agree(0.0, -0.0, 0.0, &accumulate(4, None), &PLAIN));
     assert!(agrees(F32, -0.0, 0.0, &Tolerance::Norm(1.0), &PLAIN));
 }
 

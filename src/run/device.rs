@@ -247,6 +247,11 @@ impl Device {
             return self.outcome(case, Err(stop), metrics);
         }
         if let Some(constraint) = case.breaks() {
+            if let Kind::Torch(_) = &self.kind {
+                let why = "PyTorch compiles nothing, and so refuses nothing";
+                let stop = Stop::new(OutcomeKind::Skipped, Stage::Compile, why);
+                return self.outcome(case, Err(stop), metrics);
+            }
             let ended = refusal::judge(constraint, self.compile(case, on_stage), &mut metrics);
             return self.outcome(case, ended, metrics);
         }
