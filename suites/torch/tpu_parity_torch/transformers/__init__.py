@@ -1,5 +1,7 @@
-"""The suite `transformers`: every model type of Hugging Face's library of which a small random one can be made by rule, loaded as a
-user loads it and taken through forward, compile, gradients, an optimizer's step, generation, and saving, against PyTorch on CPU.
+"""The suite `transformers`: every model type of Hugging Face's library of which a small random one can be made by rule.
+
+Each is loaded as a user loads it and taken through a forward pass, `torch.compile`, gradients, an optimizer's step,
+generation and saving, against PyTorch on CPU. `table` finds out which types those are; listing reads what it wrote.
 """
 
 from .cases import cases, run

@@ -38,7 +38,7 @@ VARIANTS = tuple(
         ("generate", "f32", "eager"),
         ("save-load", "f32", "eager"),
     )
-    # What an optimizer's step and a checkpoint are does not depend on the attention.
+    # A checkpoint knows nothing of the attention; its forward pass is with what the virtual TPU can run.
     if attention == "" or step != "save-load"
 )
 WHAT = {
@@ -112,7 +112,8 @@ def parse(case_id: str) -> Case:
         raise Skipped(f"the table of models has no such case: {case_id}")
     if reason := reason_to_skip(entry, step):
         raise Skipped(reason)
-    attention = "eager" if step.endswith(EAGER_ATTENTION) else None
+    eager = step.endswith(EAGER_ATTENTION) or (step == "save-load" and entry.attention != "eager")
+    attention = "eager" if eager else None
     return Case(entry, step.removesuffix(EAGER_ATTENTION), attention, ELEMENT_TYPES[short], mode == "compile")
 
 
@@ -186,11 +187,11 @@ def on_device(case: Case, context: Context, given: steps.Inputs) -> tuple[steps.
     begun = time.perf_counter()
     model = loaded(case, device.kind)
     ready = time.perf_counter()
-    prepare: Callable[[Any], Any] = lambda it: it  # noqa: E731
+    prepare: Callable[[Any], Any] = lambda it: it
     if case.compiled:
         context.stage("compile")
         compiled = context.compile(model)
-        prepare = lambda _: compiled  # noqa: E731
+        prepare = lambda _: compiled
     place = steps.Place(device.kind, prepare, device.seed)
     got = case.run(model, steps.cast(given, case.dtype, device.kind), place)
     seconds = time.perf_counter() - ready

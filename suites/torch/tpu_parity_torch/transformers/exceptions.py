@@ -1,4 +1,4 @@
-"""What the rules for small configurations cannot know of a model: fields by model type, each for a reason that stands beside it."""
+"""What the rules for small configurations cannot know: fields by model type, each for a reason that stands beside it."""
 
 from typing import Any
 

@@ -1,7 +1,8 @@
-"""Synthetic inputs by the signature of a model's forward pass: which arguments, and of which form, a plan says; values are seeded.
+"""Synthetic inputs by the signature of a model's forward pass. A plan says which arguments, and of which form; values are seeded.
 
-A plan maps an argument's name to a form (`{"input_ids": "tokens", "pixel_values": "image"}`). `plans` proposes them, the likeliest
-first; which of them a model takes, models.json has. Text holds as many image, video and audio tokens as the form says (`tokens.image4`).
+A plan maps an argument's name to a form (`{"input_ids": "tokens", "pixel_values": "image"}`). `plans` proposes them, the
+likeliest first; models.json has which of them a model takes. Text holds as many image, video and audio tokens as its form
+says (`tokens.image4`).
 """
 
 import inspect
@@ -109,7 +110,12 @@ def plans(model: Any, config: Any) -> Iterator[Plan]:
         base.append("decoder_input_ids")
     senses = [name for name in SENSES if name in parameters]
     text = ["input_ids"] if "input_ids" in parameters else []
-    choices = [base + senses + text, base + text + [n for n in senses if n in ("pixel_values", "input_features")], base + text, base]
+    choices = [
+        base + senses + text,
+        base + text + [n for n in senses if n in ("pixel_values", "input_features")],
+        base + text,
+        base,
+    ]
     seen: list[Plan] = []
     for names in choices:
         names = list(dict.fromkeys(names))
@@ -157,7 +163,9 @@ class Sizes:
 
     @property
     def mel(self) -> int:
-        return self.number("num_mel_bins", "feature_size", "input_feat_per_channel", "n_mels", "mel_dim", "model_in_dim", default=80)
+        return self.number(
+            "num_mel_bins", "feature_size", "input_feat_per_channel", "n_mels", "mel_dim", "model_in_dim", default=80
+        )
 
     @property
     def mel_frames(self) -> int:

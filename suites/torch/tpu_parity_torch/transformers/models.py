@@ -23,17 +23,20 @@ TABLE = pathlib.Path(__file__).with_name("models.json")
 # A model with more parameters than this is not small.
 MOST_PARAMETERS = 20_000_000
 
-# The Auto classes to make a type with: the first that knows it and works. A head comes before the bare model, for it has a loss.
+# The Auto classes to make a type with: the first that knows it and works. Heads come before the bare model: they have a loss.
 AUTO_CLASSES = (
-    "AutoModelForSeq2SeqLM", "AutoModelForSpeechSeq2Seq", "AutoModelForImageTextToText", "AutoModelForMultimodalLM", "AutoModelForMaskedLM",
-    "AutoModelForCausalLM", "AutoModelForCTC", "AutoModelForZeroShotImageClassification", "AutoModelForImageClassification", "AutoModelForAudioClassification",
-    "AutoModelForVideoClassification", "AutoModelForSemanticSegmentation", "AutoModelForTimeSeriesPrediction", "AutoModel",
-    "AutoModelForSequenceClassification", "AutoModelForObjectDetection", "AutoModelForDepthEstimation", "AutoModelForImageToImage",
-    "AutoModelForUniversalSegmentation", "AutoModelForInstanceSegmentation", "AutoModelForImageSegmentation",
-    "AutoModelForZeroShotObjectDetection", "AutoModelForKeypointDetection", "AutoModelForKeypointMatching", "AutoModelForMaskGeneration",
-    "AutoModelForMaskedImageModeling", "AutoModelForPreTraining", "AutoModelForVisualQuestionAnswering", "AutoModelForDocumentQuestionAnswering",
-    "AutoModelForTableQuestionAnswering", "AutoModelForTextToSpectrogram", "AutoModelForTextToWaveform", "AutoModelForTextEncoding",
-    "AutoModelForTextRecognition", "AutoModelForTableRecognition", "AutoModelForPoseEstimation", "AutoModelForImageMatting", "AutoBackbone",
+    "AutoModelForSeq2SeqLM", "AutoModelForSpeechSeq2Seq", "AutoModelForImageTextToText", "AutoModelForMultimodalLM",
+    "AutoModelForMaskedLM", "AutoModelForCausalLM", "AutoModelForCTC", "AutoModelForZeroShotImageClassification",
+    "AutoModelForImageClassification", "AutoModelForAudioClassification", "AutoModelForVideoClassification",
+    "AutoModelForSemanticSegmentation", "AutoModelForTimeSeriesPrediction", "AutoModel",
+    "AutoModelForSequenceClassification", "AutoModelForObjectDetection", "AutoModelForDepthEstimation",
+    "AutoModelForImageToImage", "AutoModelForUniversalSegmentation", "AutoModelForInstanceSegmentation",
+    "AutoModelForImageSegmentation", "AutoModelForZeroShotObjectDetection", "AutoModelForKeypointDetection",
+    "AutoModelForKeypointMatching", "AutoModelForMaskGeneration", "AutoModelForMaskedImageModeling",
+    "AutoModelForPreTraining", "AutoModelForVisualQuestionAnswering", "AutoModelForDocumentQuestionAnswering",
+    "AutoModelForTableQuestionAnswering", "AutoModelForTextToSpectrogram", "AutoModelForTextToWaveform",
+    "AutoModelForTextEncoding", "AutoModelForTextRecognition", "AutoModelForTableRecognition", "AutoModelForPoseEstimation",
+    "AutoModelForImageMatting", "AutoBackbone",
 )  # fmt: skip
 CAUSAL = "AutoModelForCausalLM"
 

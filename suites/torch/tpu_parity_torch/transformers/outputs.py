@@ -22,7 +22,7 @@ def named_tensors(output: Any, name: str = "") -> Iterator[tuple[str, torch.Tens
 
 
 class _InDouble(TorchFunctionMode):
-    """Replaces f32 by f64 wherever a function is asked for it: models convert to f32 where they want more than their own precision."""
+    """Replaces f32 by f64 wherever a function is asked for it: models convert to f32 for more than their own precision."""
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         if func is torch.Tensor.float:

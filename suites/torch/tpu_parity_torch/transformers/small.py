@@ -1,4 +1,4 @@
-"""Small configurations by rule: every field of a configuration class is shrunk by what its name says it is, sub-configurations too.
+"""Small configurations by rule: every field of a configuration class is shrunk by what its name says it is.
 
 The rules know no model. They come in groups (GROUPS), so that a model which one of them breaks can be made without that group;
 which groups that are stands in the table (models.json). Only what no rule can say is in `exceptions.py`.
@@ -36,21 +36,51 @@ TOKENS = {"pad": 0, "bos": 1, "eos": 2, "decoder_start": 1, "image": 120, "video
 
 # (Group, names, value for a whole number). The first that fits is taken. Each is a ceiling: what is smaller stays.
 CEILINGS: tuple[tuple[str, str, int], ...] = (
-    ("heads", r"(?!.*(dim|size)).*(kv_heads|key_value_heads|num_kv_heads|num_key_value_heads)|num_key_value_groups", KEY_VALUE_HEADS),
+    (
+        "heads",
+        r"(?!.*(dim|size)).*(kv_heads|key_value_heads|num_kv_heads|num_key_value_heads)|num_key_value_groups",
+        KEY_VALUE_HEADS,
+    ),
     ("heads", r"(?!.*(dim|size)).*(attention_heads|_heads|n_head|num_heads|nhead)|n_heads", HEADS),
-    ("heads", r".*(head_dim|head_size|dim_head|d_kv|dim_key|qk_nope_head_dim|qk_rope_head_dim|v_head_dim)|qk_head_dim|linear_.*head_dim", HEAD_DIM),
+    (
+        "heads",
+        r".*(head_dim|head_size|dim_head|d_kv|dim_key|qk_nope_head_dim|qk_rope_head_dim|v_head_dim)|qk_head_dim|"
+        r"linear_.*head_dim",
+        HEAD_DIM,
+    ),
     ("widths", r".*(num_experts|num_local_experts|n_routed_experts|moe_num_experts|num_routed_experts)", EXPERTS),
-    ("widths", r".*(experts_per_tok|top_k_experts|moe_topk|moe_top_k|moe_k|experts_per_token)|num_selected_experts", EXPERTS_PER_TOKEN),
+    (
+        "widths",
+        r".*(experts_per_tok|top_k_experts|moe_topk|moe_top_k|moe_k|experts_per_token)|num_selected_experts",
+        EXPERTS_PER_TOKEN,
+    ),
     ("widths", r"n_group", 2),
     ("widths", r"topk_group", 1),
     ("widths", r"n_shared_experts|num_shared_experts", 1),
-    ("layers", r"(?!.*(dim|size|offset|_id|norm|period|type|feature)).*(hidden_layers|num_layers|n_layers?|encoder_layers|decoder_layers|_layers)", LAYERS),
+    (
+        "layers",
+        r"(?!.*(dim|size|offset|_id|norm|period|type|feature)).*(hidden_layers|num_layers|n_layers?|encoder_layers|"
+        r"decoder_layers|_layers)",
+        LAYERS,
+    ),
     ("layers", r"depth|layers|num_blocks|num_hidden_groups|.*_depth|depth_.*layers", LAYERS),
     ("layers", r".*(layer_period|attention_interval|sliding_window_pattern|_period)|full_attention_interval", 2),
     ("layers", r".*(layer_offset|first_k_dense_replace|num_dense_layers)", 1),
     ("widths", r".*(lora_rank|_rank|lora_r)", RANK),
-    ("widths", r".*(intermediate_size|ffn_dim|mlp_dim|d_ff|ffn_hidden_size|dim_feedforward|feedforward_dim|n_inner|d_inner|ff_dim|feed_forward.*size|ffn_size)|inner_dim", INTERMEDIATE),
-    ("widths", r".*(hidden_size|d_model|embed_dim|embedding_size|projection_dim|n_embd|model_dim|emb_dim|embedding_dim|hidden_dim|output_dim|hidden_channels)|dim|decoder_dim|d_embed|width|proj_dim|proj_size|classifier_proj_size|mask_feature_size|.*fusion_hidden_size|out_hidden_size|output_channels|output_proj_dims|adapter_out_dim|lru_width|decoder_channels|pooler_size|rnn_dim|.*_hidden_dims?", HIDDEN),
+    (
+        "widths",
+        r".*(intermediate_size|ffn_dim|mlp_dim|d_ff|ffn_hidden_size|dim_feedforward|feedforward_dim|n_inner|d_inner|"
+        r"ff_dim|feed_forward.*size|ffn_size)|inner_dim",
+        INTERMEDIATE,
+    ),
+    (
+        "widths",
+        r".*(hidden_size|d_model|embed_dim|embedding_size|projection_dim|n_embd|model_dim|emb_dim|embedding_dim|"
+        r"hidden_dim|output_dim|hidden_channels)|dim|decoder_dim|d_embed|width|proj_dim|proj_size|"
+        r"classifier_proj_size|mask_feature_size|.*fusion_hidden_size|out_hidden_size|output_channels|"
+        r"output_proj_dims|adapter_out_dim|lru_width|decoder_channels|pooler_size|rnn_dim|.*_hidden_dims?",
+        HIDDEN,
+    ),
     ("widths", r".*(num_queries|query_num|num_latents|n_latents|query_length|num_query_tokens)", 16),
     ("widths", r".*(codebook_size|num_embeddings|num_centroids)", 32),
     ("widths", r".*(codebook_dim|codebook_hidden.*)", 16),
@@ -64,12 +94,27 @@ CEILINGS: tuple[tuple[str, str, int], ...] = (
     ("images", r"mm_tokens_per_image", 4),
     ("layers", r"num_kv_shared_layers", 0),
     ("positions", r".*(max_source_positions)", 32),
-    ("positions", r".*(max_position_embeddings|n_positions|max_target_positions|max_seq_len|max_sequence_length|max_2d_position_embeddings|_position_embeddings|n_ctx)", POSITIONS),
-    ("positions", r".*(chunk_size|attention_chunk_size|sliding_window|sliding_window_size|local_attention|attention_window|context_size|window_size_left)", 8),
-    ("images", r"image_size|input_size|img_size|max_image_size|resolution|crop_size|pretrain_img_size|input_resolution|.*_image_size", IMAGE),
+    (
+        "positions",
+        r".*(max_position_embeddings|n_positions|max_target_positions|max_seq_len|max_sequence_length|"
+        r"max_2d_position_embeddings|_position_embeddings|n_ctx)",
+        POSITIONS,
+    ),
+    (
+        "positions",
+        r".*(chunk_size|attention_chunk_size|sliding_window|sliding_window_size|local_attention|attention_window|"
+        r"context_size|window_size_left)",
+        8,
+    ),
+    (
+        "images",
+        r"image_size|input_size|img_size|max_image_size|resolution|crop_size|pretrain_img_size|input_resolution|"
+        r".*_image_size",
+        IMAGE,
+    ),
     ("images", r"num_frames|frames_per_clip|tubelet_frames", 4),
     ("images", r"max_length", 64),
-)  # fmt: skip
+)
 
 
 def _scaled(values: list[int]) -> list[int]:
@@ -80,13 +125,15 @@ def _scaled(values: list[int]) -> list[int]:
 
 def _list(name: str, values: list[int]) -> list[int] | None:
     """What becomes of a list of whole numbers, None where no rule fits."""
-    if re.fullmatch(r".*(depths|num_block_repeats|layers_per_block|num_blocks|layer_repeats|depth|stage_num_blocks|num_hidden_layers|encoder_layers)", name):
+    if re.fullmatch(
+        r".*(depths|num_block_repeats|layers_per_block|num_blocks|layer_repeats|depth|num_hidden_layers|encoder_layers)", name
+    ):
         return [min(value, 1) for value in values]
     if re.fullmatch(r".*heads", name):
         return [max(1, value // min(values)) for value in values]
-    if re.fullmatch(r".*(hidden_sizes|embed_dims?|channels|hidden_dims?|dims?|out_features_dim|hidden_size|embedding_size|_size)", name) and not re.search(
-        r"kernel|patch|stride|window|image|pool|crop|grid|input_size", name
-    ):
+    if re.fullmatch(
+        r".*(hidden_sizes|embed_dims?|channels|hidden_dims?|dims?|out_features_dim|hidden_size|embedding_size|_size)", name
+    ) and not re.search(r"kernel|patch|stride|window|image|pool|crop|grid|input_size", name):
         return _scaled(values) if min(values) > NARROWEST else None
     if re.fullmatch(r"image_size|img_size", name):
         return [min(value, IMAGE) for value in values]
@@ -121,7 +168,11 @@ def small_value(name: str, value: Any, groups: Collection[str]) -> Any:
         return value
     if isinstance(value, int) and value > 0:
         return _number(name, value, groups)
-    if isinstance(value, list | tuple) and value and all(isinstance(v, int) and not isinstance(v, bool) and v > 0 for v in value):
+    if (
+        isinstance(value, list | tuple)
+        and value
+        and all(isinstance(v, int) and not isinstance(v, bool) and v > 0 for v in value)
+    ):
         shrunk = _list(name, list(value)) if "lists" in groups else None
         return value if shrunk is None else type(value)(shrunk)
     return value
@@ -133,7 +184,9 @@ def _default(field: dataclasses.Field) -> Any:
     return field.default_factory() if field.default_factory is not dataclasses.MISSING else None
 
 
-def small_arguments(config_class: type, without: Collection[str] = (), given: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def small_arguments(
+    config_class: type, without: Collection[str] = (), given: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """What to construct a small configuration of a class with; `given` values, where there are any, take a default's place."""
     groups = set(GROUPS) - set(without)
     given = given or {}

@@ -1,5 +1,6 @@
-"""The steps that a model is taken through on CPU, in f64 and on the device: forward, loss and gradients, an optimizer's step,
-generation, saving and loading. Each gives named tensors; what is compared of them, and how the cases are named, is in `cases.py`.
+"""The steps that a model is taken through, on CPU, in f64 and on the device. Each gives named tensors.
+
+What is compared of them, and how the cases are named, is in `cases.py`.
 """
 
 import copy
@@ -105,7 +106,7 @@ def save_load(entry: Model, model: Any, given: Inputs, place: Place) -> Tensors:
     dtype = next(model.parameters()).dtype
     with tempfile.TemporaryDirectory() as folder:
         model.save_pretrained(folder)
-        again = models.load(folder, entry.auto, place.device, dtype)
+        again = models.load(folder, entry.auto, place.device, dtype, model.config._attn_implementation)
     before, after = (on_cpu(m.state_dict()) for m in (model, again))
     for name, tensor in before.items():
         other = after.get(name)
@@ -117,7 +118,9 @@ def save_load(entry: Model, model: Any, given: Inputs, place: Place) -> Tensors:
 def merge_vanishing(exact: Tensors, *others: Tensors) -> tuple[Tensors, ...]:
     """The gradients that vanish in exact arithmetic, put behind the largest: they are rounding errors on its scale."""
     scale = {
-        name: float(t.double().square().mean().sqrt()) for name, t in exact.items() if t.is_floating_point() and t.numel() and name != "loss"
+        name: float(t.double().square().mean().sqrt())
+        for name, t in exact.items()
+        if t.is_floating_point() and t.numel() and name != "loss"
     }
     if not scale:
         return (exact, *others)

@@ -23,14 +23,21 @@ from typing import Any
 os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
 os.environ["HF_HUB_OFFLINE"] = "1"
 
-import torch  # noqa: E402
+import torch
 
-from ..device import seed_cpu  # noqa: E402
-from . import inputs, models, outputs, steps  # noqa: E402
-from .models import Model  # noqa: E402
+from ..device import seed_cpu
+from . import inputs, models, outputs, steps
+from .models import Model
 
 # Groups of rules to do without, the least of them first.
-WITHOUT = ([], ["lists"], ["layers"], ["heads"], ["images", "lists", "positions"], ["widths", "heads", "lists", "images", "positions"])
+WITHOUT = (
+    [],
+    ["lists"],
+    ["layers"],
+    ["heads"],
+    ["images", "lists", "positions"],
+    ["widths", "heads", "lists", "images", "positions"],
+)
 COUNTS = re.compile(r"tokens:? (?:is )?\(?(\d+).*?features:? (?:is )?(?:torch\.Size\(\[|\[)?(\d+)", re.DOTALL)
 # Of processor time, for one type.
 SECONDS = 12
@@ -134,7 +141,9 @@ def find_plan(model: torch.nn.Module, seed: int, end: float) -> tuple[inputs.Pla
                 continue
             if not any(t.is_floating_point() and t.numel() for t in found.values()):
                 first = first or Unmade("its forward pass returns no numbers")
-            elif not all(bool(t.isfinite().all() or (t == float("-inf")).any()) for t in found.values() if t.is_floating_point()):
+            elif not all(
+                bool(t.isfinite().all() or (t == float("-inf")).any()) for t in found.values() if t.is_floating_point()
+            ):
                 first = first or Unmade("its forward pass returns numbers that are not finite")
             else:
                 return varied, random
@@ -158,7 +167,11 @@ def _asked(model: torch.nn.Module, plan: inputs.Plan, kind: str, seed: int) -> l
         if kind[1:] in str(error) and (counts := COUNTS.search(str(error))):
             features = int(counts.group(2))
             hidden = inputs.Sizes(model.config).hidden
-            return [n for n in dict.fromkeys([features // inputs.BATCH, features, features // hidden // inputs.BATCH]) if 0 < n < 600]
+            return [
+                n
+                for n in dict.fromkeys([features // inputs.BATCH, features, features // hidden // inputs.BATCH])
+                if 0 < n < 600
+            ]
     return []
 
 
@@ -190,7 +203,9 @@ def reload_reason(model: torch.nn.Module, auto: str, given: dict[str, torch.Tens
             again, _ = forward(models.load(folder, auto, "cpu", torch.float32), given, seed)
     except Exception as error:
         return words(error)
-    same = want.keys() == again.keys() and all(torch.allclose(want[n].double(), again[n].double(), 1e-3, 1e-5, equal_nan=True) for n in want)
+    same = want.keys() == again.keys() and all(
+        torch.allclose(want[n].double(), again[n].double(), 1e-3, 1e-5, equal_nan=True) for n in want
+    )
     return None if same or random else "the model loaded from its checkpoint computes something else"
 
 
