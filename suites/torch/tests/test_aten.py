@@ -1,4 +1,4 @@
-"""Cases of `aten` on PyTorch's own CPU, and the rules for results that are not unique. Expected values are arithmetic done by hand."""
+"""Cases of `aten` on PyTorch's own CPU, and the rules for results that are not unique. Expected values are done by hand."""
 
 import unittest
 
@@ -65,6 +65,19 @@ class Running(unittest.TestCase):
         for case_id in ("aten/no_such/f32/sample0/eager/forward", "aten/add/f32/sample999/eager/forward", "aten/add"):
             with self.assertRaises(suite.Skipped):
                 run(case_id)
+
+
+class NoGradient(Device):
+    """CPU, but nothing on it knows where it came from."""
+
+    def compile(self, function):
+        return lambda arguments: torch.utils._pytree.tree_map(torch.Tensor.detach, function(arguments))
+
+
+class Gradients(unittest.TestCase):
+    def test_a_device_without_the_gradient_that_cpu_has_fails(self):
+        with self.assertRaisesRegex(suite.Failed, "0 results carry a gradient instead of 1"):
+            run("aten/exp/f32/sample0/compile/backward", NoGradient("cpu", "forgetful"))
 
 
 class Form(unittest.TestCase):

@@ -40,6 +40,10 @@ class Classification(unittest.TestCase):
         self.assertEqual(self.outcome(Skipped("no sample")), ("skipped", "run"))
         self.assertEqual(self.outcome(Failed("bool[3] instead of float32[3]")), ("fail", "compare"))
 
+    def test_a_message_ends_where_the_tracer_begins_to_tell_of_the_users_code(self):
+        error = RuntimeError('cannot record\n\nfrom user code:\n  File "here.py", line 1, in call\n    return f(x)')
+        self.assertEqual(classify(error, "run").message, "cannot record")
+
     def test_a_message_is_one_line_of_bounded_length(self):
         message = classify(RuntimeError("one\n\ntwo\nthree" + "x" * 9999), "run").message
         self.assertEqual(message, "one two")

@@ -10,10 +10,12 @@ import unittest
 
 from safetensors.torch import load_file
 
+from tpu_parity_torch.worker import ProtocolError, Worker
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 
-def converse(requests, exchange=None):
+def converse(requests):
     """(Answers, exit code) of a worker that is told these lines."""
     answers, theirs = os.pipe()
     process = subprocess.Popen(
@@ -42,8 +44,7 @@ class Protocol(unittest.TestCase):
                 {"case": "aten/no_such_operator/f32/sample0/eager/forward"},
                 {"case": "no_such_suite/x"},
             ]
-            # The second case overwrites nothing: its supervisor has taken the first file by then. Here no one does.
-            ready, *heard = converse(map(json.dumps, requests), exchange)[0]
+            ready, *heard = converse(map(json.dumps, requests))[0]
             self.assertTrue(ready["ready"]["packages"][0].startswith("torch "))
             self.assertEqual(heard[0], {"stage": "run"})
             done = [answer["done"] for answer in heard if "done" in answer]
@@ -56,10 +57,17 @@ class Protocol(unittest.TestCase):
             self.assertEqual(tensors["reference.out"].shape[-1], 2)
 
     def test_nonsense_is_refused_and_ends_the_worker(self):
+        heard, code = converse(["{"])
+        self.assertEqual(list(heard[0]), ["refused"])
+        self.assertEqual(code, 2)
+
+    def test_what_is_no_request_is_told_from_one(self):
+        reading, writing = os.pipe()
+        self.addCleanup(os.close, reading)
+        self.addCleanup(os.close, writing)
         for line in ("{", "[]", '{"case": "aten/add/f32/sample0/eager/forward"}', '{"hello": {"target": 1}}'):
-            heard, code = converse([line])
-            self.assertEqual(list(heard[0]), ["refused"])
-            self.assertEqual(code, 2)
+            with self.assertRaises(ProtocolError):
+                Worker(writing).answer(line)
 
     def test_a_virtual_tpu_without_a_plug_in_is_refused(self):
         before = os.environ.pop("TPU_LIBRARY_PATH", None)

@@ -1,5 +1,5 @@
-"""The suite `aten`: PyTorch's own operator database, every operator with its own sample inputs, by element type, eager and compiled,
-forward and backward, against PyTorch on CPU.
+"""The suite `aten`: PyTorch's own operator database, every operator with its own sample inputs, by element type, eager and
+compiled, forward and backward, against PyTorch on CPU.
 
 A sample is made on CPU in the case's element type, so that the reference in f64 and the device start from the same values. What
 cannot be compared by numbers is compared by property: random results by shape and by their repeating from the same seed,
@@ -19,7 +19,7 @@ from typing import Any
 import numpy
 import torch
 import torch._dynamo
-from torch.testing._internal.common_methods_invocations import op_db
+from torch.testing._internal import common_methods_invocations
 from torch.testing._internal.opinfo.core import OpInfo, SampleInput
 from torch.utils._pytree import tree_leaves, tree_map
 
@@ -43,6 +43,10 @@ DOUBLE = {
     torch.complex64: torch.complex128,
 }
 
+# The database's entries of random operators seed and restore CPU's generator around each call, which `torch.compile` cannot
+# trace for another device. Here every call is seeded anyway.
+common_methods_invocations.wrapper_set_seed = lambda function, *args, **kwargs: function(*args, **kwargs)
+
 Arguments = tuple[Any, tuple[Any, ...], dict[str, Any]]
 
 
@@ -54,7 +58,7 @@ def subject_of(op: OpInfo) -> str:
 
 @functools.cache
 def operators() -> dict[str, OpInfo]:
-    return {subject_of(op): op for op in op_db}
+    return {subject_of(op): op for op in common_methods_invocations.op_db}
 
 
 def samples(op: OpInfo, dtype: torch.dtype, backward: bool, count: int) -> list[SampleInput]:
@@ -65,7 +69,8 @@ def samples(op: OpInfo, dtype: torch.dtype, backward: bool, count: int) -> list[
     numpy.random.seed(seed % 2**32)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return list(itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=backward), count))
+        # Not op.sample_inputs, which walks the call stack for each sample: a listing would take a minute instead of seconds.
+        return list(itertools.islice(op.sample_inputs_func(op, "cpu", dtype, backward), count))
 
 
 # --- listing ----------------------------------------------------------------------------------------------------------
@@ -210,11 +215,15 @@ def evaluate(
     outputs = function(arguments)
     found = [t for t in tensors_of(case.sample.output_process_fn_grad(outputs)) if t.requires_grad]
     leaves = [t for t in inputs if t.requires_grad]
-    if not found or not leaves:
-        raise Skipped("no result of it has a gradient")
     if not cotangents:
+        if not found or not leaves:
+            raise Skipped("no result of it has a gradient")
         generator = torch.Generator().manual_seed(case.seed)
         cotangents.extend(torch.randn(t.shape, generator=generator, dtype=torch.float32).to(t.dtype) for t in found)
+    if len(found) != len(cotangents):
+        raise Failed(f"{len(found)} results carry a gradient instead of {len(cotangents)}")
+    if any(c.shape != t.shape for c, t in zip(cotangents, found, strict=True)):
+        raise Failed(f"results are of shapes {[list(t.shape) for t in found]} instead of {[list(c.shape) for c in cotangents]}")
     directions = [c.to(t.dtype).to(t.device) for c, t in zip(cotangents, found, strict=True)]
     gradients = torch.autograd.grad(found, leaves, directions, allow_unused=True)
     return Computed([g.detach().cpu() for g in tensors_of(gradients)], [], [])

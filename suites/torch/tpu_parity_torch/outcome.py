@@ -1,5 +1,6 @@
 """From an exception to an outcome: its kind, the stage it was raised at, and one line in the library's own words."""
 
+import itertools
 import re
 from dataclasses import dataclass
 
@@ -8,11 +9,13 @@ import torch
 from .suite import Failed, Skipped
 
 LONGEST = 600
+# What PyTorch's tracer adds to a message: where in its graph it was.
+TRACES = ("While executing", "GraphModule:", "Original traceback", "Set TORCH", "Use tlparse", 'File "', "from user code")
 
 # What TorchTPU, XLA and the virtual TPU say where they do not offer something, rather than fail at it.
 UNSUPPORTED = re.compile(
-    r"not implemented for TPU|is not implemented|not yet (?:supported|implemented)|not supported (?:on|for|by) (?:the )?(?:TPU|tpu)"
-    r"|UNIMPLEMENTED|[Uu]nimplemented|does not support|is not supported|[Uu]nsupported"
+    r"not implemented for TPU|is not implemented|not yet (?:supported|implemented)|UNIMPLEMENTED|[Uu]nimplemented"
+    r"|not supported (?:on|for|by) (?:the )?(?:TPU|tpu)|does not support|is not supported|[Uu]nsupported"
 )
 OUT_OF_MEMORY = re.compile(r"RESOURCE_EXHAUSTED|out of memory|OutOfMemory", re.IGNORECASE)
 # Said by the compilers beneath TorchTPU, once they have a program.
@@ -32,6 +35,7 @@ class Outcome:
 def words_of(error: BaseException) -> str:
     """The message in one line: its first two lines, for the first alone may only say whose message it is."""
     lines = [line.strip() for line in str(error).strip().splitlines() if line.strip()]
+    lines = lines[:1] + list(itertools.takewhile(lambda line: not line.startswith(TRACES), lines[1:]))
     return " ".join(lines[:2])[:LONGEST] or type(error).__name__
 
 
@@ -53,7 +57,7 @@ def classify(error: BaseException, stage: str | None) -> Outcome:
     from_dynamo = isinstance(error, torch._dynamo.exc.TorchDynamoException)
     if isinstance(root, MemoryError) or OUT_OF_MEMORY.search(str(root)):
         outcome = "oom"
-    elif isinstance(root, NotImplementedError) or UNSUPPORTED.search(str(root)):
+    elif isinstance(root, NotImplementedError) or UNSUPPORTED.search(words):
         outcome = "unsupported"
     else:
         outcome = "error"
