@@ -4,6 +4,11 @@ Each is loaded as a user loads it and taken through a forward pass, `torch.compi
 generation and saving, against PyTorch on CPU. `table` finds out which types those are; listing reads what it wrote.
 """
 
+import os
+
+# TorchTPU, loaded by itself, would look for a TPU; device.py opens it when a case needs it.
+os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
+
 from .cases import cases, run
 
 __all__ = ["cases", "run"]

@@ -9,7 +9,7 @@ import functools
 import gc
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -187,12 +187,11 @@ def on_device(case: Case, context: Context, given: steps.Inputs) -> tuple[steps.
     begun = time.perf_counter()
     model = loaded(case, device.kind)
     ready = time.perf_counter()
-    prepare: Callable[[Any], Any] = lambda it: it
+    called = model
     if case.compiled:
         context.stage("compile")
-        compiled = context.compile(model)
-        prepare = lambda _: compiled
-    place = steps.Place(device.kind, prepare, device.seed)
+        called = context.compile(model)
+    place = steps.Place(device.kind, lambda _: called, device.seed)
     got = case.run(model, steps.cast(given, case.dtype, device.kind), place)
     seconds = time.perf_counter() - ready
     if case.compiled:

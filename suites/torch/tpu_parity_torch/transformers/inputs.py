@@ -1,4 +1,4 @@
-"""Synthetic inputs by the signature of a model's forward pass. A plan says which arguments, and of which form; values are seeded.
+"""Synthetic inputs by the signature of a model's forward pass. A plan says which arguments, of which form; values are seeded.
 
 A plan maps an argument's name to a form (`{"input_ids": "tokens", "pixel_values": "image"}`). `plans` proposes them, the
 likeliest first; models.json has which of them a model takes. Text holds as many image, video and audio tokens as its form

@@ -104,7 +104,7 @@ def generation(given: Inputs) -> dict[str, Any]:
 def save_load(entry: Model, model: Any, given: Inputs, place: Place) -> Tensors:
     """Saves the model from where it is and loads it there again. Raises Failed where a parameter comes back as another."""
     dtype = next(model.parameters()).dtype
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(prefix="tpu-parity-") as folder:
         model.save_pretrained(folder)
         again = models.load(folder, entry.auto, place.device, dtype, model.config._attn_implementation)
     before, after = (on_cpu(m.state_dict()) for m in (model, again))

@@ -20,7 +20,6 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
-os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
 os.environ["HF_HUB_OFFLINE"] = "1"
 
 import torch
