@@ -15,7 +15,8 @@ import torch
 from tpu_parity_torch import suite
 from tpu_parity_torch.device import Device
 from tpu_parity_torch.suite import Context, Skipped
-from tpu_parity_torch.transformers import cases, inputs, models, outputs, small, steps
+from tpu_parity_torch.transformers import case as suite_case
+from tpu_parity_torch.transformers import inputs, models, outputs, small, steps
 
 SHAPE = re.compile(r"transformers/[a-z0-9._-]+/[a-z-]+/(f32|bf16)/(eager|compile)")
 # Named by the suite's promise, with the kinds of Gemma's mixture of experts.
@@ -29,7 +30,7 @@ HAVE_LIBRARY = importlib.util.find_spec("transformers") is not None
 class Listing(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.cases = list(cases.cases(suite.Options()))
+        cls.cases = list(suite_case.cases(suite.Options()))
 
     def test_ids_are_unique_and_well_formed(self):
         ids = [case.id for case in self.cases]
@@ -76,7 +77,7 @@ class Listing(unittest.TestCase):
             "transformers/bert/generate/f32/eager",
         ):
             with self.assertRaises(Skipped):
-                cases.parse(name)
+                suite_case.parse(name)
 
 
 class Rules(unittest.TestCase):
@@ -168,7 +169,7 @@ class Library(unittest.TestCase):
     def test_on_cpu_a_model_agrees_with_itself_in_f64(self):
         context = Context(Device("cpu", "CPU"), lambda stage: None)
         for step in ("forward", "loss-backward", "optimizer-step", "save-load"):
-            measured = cases.run(f"transformers/llama/{step}/f32/eager", context)
+            measured = suite_case.run(f"transformers/llama/{step}/f32/eager", context)
             self.assertEqual(measured.figures["reference"], "f64")
             for result in measured.results:
                 self.assertTrue(torch.equal(result.cpu, result.device), result.name)
@@ -177,7 +178,7 @@ class Library(unittest.TestCase):
             self.assertIn("aten.embedding", measured.operators)
 
     def test_generation_compares_tokens(self):
-        measured = cases.run("transformers/gpt2/generate/f32/eager", Context(Device("cpu", "CPU"), lambda stage: None))
+        measured = suite_case.run("transformers/gpt2/generate/f32/eager", Context(Device("cpu", "CPU"), lambda stage: None))
         (tokens,) = measured.results
         self.assertFalse(tokens.cpu.is_floating_point())
         self.assertEqual(tokens.cpu.shape, (2, inputs.LENGTH + steps.NEW_TOKENS))

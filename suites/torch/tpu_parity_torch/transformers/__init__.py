@@ -9,6 +9,6 @@ import os
 # TorchTPU, loaded by itself, would look for a TPU; device.py opens it when a case needs it.
 os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
 
-from .cases import cases, run
+from .case import cases, run
 
 __all__ = ["cases", "run"]

@@ -1,6 +1,6 @@
 """The steps that a model is taken through, on CPU, in f64 and on the device. Each gives named tensors.
 
-What is compared of them, and how the cases are named, is in `cases.py`.
+What is compared of them, and how the cases are named, is in `case.py`.
 """
 
 import copy
