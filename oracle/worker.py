@@ -2,9 +2,10 @@
 
 Request: `{"program": text, "inputs": [tensor, ...], "scale": bool}`. A tensor is `{"element_type": "bf16", "shape": [2, 3],
 "data": base64}` of its little-endian buffer, one byte an element below 8 bits. Answer: `{"values": [tensor, ...]}` and, if asked,
-`"scale": [tensor, ...]`, the same program on the absolute values of its float inputs; with `"flushed": [tensor, ...]` in the
-request, the same of its results on those inputs; or `{"none": why}` where this oracle has
-no answer; or `{"error": what}` where it failed. The first line, before any request, is `{"ready": versions}`.
+`"scale": [tensor, ...]`, what the request's "scale_program" gives on the inputs, or without one what the program gives on the
+absolute values of its float inputs; with `"flushed": [tensor, ...]` in the request, the same of its results on those inputs; or
+`{"none": why}` where this oracle has no answer; or `{"error": what}` where it failed. The first line, before any request, is
+`{"ready": versions}`.
 """
 
 from __future__ import annotations
@@ -85,7 +86,12 @@ def answer(request: dict[str, Any], arithmetic: Arithmetic) -> dict[str, Any]:
         values: Sequence[Tensor] = Evaluator(program, arithmetic).run(inputs)
         reply: dict[str, Any] = {"values": [write(value) for value in values]}
         if request.get("scale"):
-            scales = Evaluator(program, arithmetic).run([absolute(x) for x in inputs])
+            own = request.get("scale_program")
+            scales = (
+                Evaluator(Program(own), arithmetic).run(inputs)
+                if own
+                else Evaluator(program, arithmetic).run([absolute(x) for x in inputs])
+            )
             reply["scale"] = [write(real_part(scale)) for scale in scales]
         if "flushed" in request:
             flushed = [read(tensor) for tensor in request["flushed"]]

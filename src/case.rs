@@ -141,6 +141,10 @@ pub struct Case {
     /// Where the numbers of tolerances in ulp and norm come from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tolerance_source: Option<String>,
+    /// The program that gives the scales of the results from the inputs, in f64, where the reference's own on the absolute values
+    /// of the inputs does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scale_program: Option<String>,
     /// Of a model: what each result is, in the order in which the model computes them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub layers: Vec<String>,

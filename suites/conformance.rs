@@ -52,7 +52,7 @@ fn trials(arguments: &mut Arguments) -> Result<Vec<Trial>> {
         });
         let name = target.to_string();
         for case in &cases {
-            let known = expectations.matching(&case.id, &name).next();
+            let known = expectations.matching(&case.id, &name, &[]).next();
             let (bench, case, entries) = (
                 Arc::clone(&bench),
                 Arc::clone(case),
@@ -61,7 +61,7 @@ fn trials(arguments: &mut Arguments) -> Result<Vec<Trial>> {
             let trial = Trial::ignorable_test(case.id.to_string(), move || {
                 let outcome = bench.run(&case)?;
                 let known: Vec<&Expectation> = entries
-                    .matching(&case.id, &bench.target.to_string())
+                    .matching(&case.id, &bench.target.to_string(), &[])
                     .map(|index| &entries.entries()[index])
                     .collect();
                 conclude(&outcome, &known, is_known_unreferenced(&entries, &case.id))

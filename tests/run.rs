@@ -46,6 +46,7 @@ fn case(name: &str, misdeed: &str) -> Case {
         tolerances: vec![Tolerance::Exact],
         distribution: None,
         tolerance_source: None,
+        scale_program: None,
         layers: Vec::new(),
         unloadable: None,
     }
@@ -69,6 +70,7 @@ fn target(plugin: &Path) -> PlannedTarget {
         sha256: String::new(),
         options: Vec::new(),
         executor: None,
+        flags: Vec::new(),
     }
 }
 

@@ -51,6 +51,7 @@ fn case(program: &str, inputs: Vec<InputSpec>) -> Case {
         seed: 0,
         tolerances: vec![Tolerance::Exact],
         tolerance_source: None,
+        scale_program: None,
         layers: Vec::new(),
         unloadable: None,
         distribution: None,

@@ -128,6 +128,7 @@ mod tests {
             tolerances: Vec::new(),
             distribution: None,
             tolerance_source: None,
+            scale_program: None,
             layers: Vec::new(),
             unloadable: None,
         }

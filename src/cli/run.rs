@@ -9,6 +9,7 @@ use super::suites::SuiteArgs;
 use super::{CommandResult, Failure, Global, Verdict, positive_seconds};
 use crate::case::{Case, CaseId, Origin, ReferenceProgram};
 use crate::outcome::{Outcome, OutcomeKind, Stage};
+use crate::pjrt::NamedValue;
 use crate::project::{Project, ProjectError};
 use crate::reference::ReferenceStore;
 use crate::report::escape;
@@ -79,6 +80,10 @@ pub struct Args {
     /// A name for the run, by which other commands find it
     #[arg(long, value_name = "NAME", conflicts_with = "resume")]
     label: Option<String>,
+    /// A flag of the targets' compilers, set for every program: xla_backend_optimization_level=0; may be given several times.
+    /// On vtpu-<gen> the TPU compiler's
+    #[arg(long = "flag", value_name = "NAME=VALUE", conflicts_with = "resume")]
+    flags: Vec<String>,
     /// Count a case that passes against an expectation as unexpected
     #[arg(long)]
     strict: bool,
@@ -179,7 +184,12 @@ fn create(
             "shard {shard} of the selection holds no case; take fewer shards"
         )));
     }
-    let plan = Plan::new(cases, resolve(project, &targets)?);
+    let flags = parse_flags(&args.flags, &targets)?;
+    let mut targets_planned = resolve(project, &targets)?;
+    for target in &mut targets_planned {
+        target.flags.clone_from(&flags);
+    }
+    let plan = Plan::new(cases, targets_planned);
     let Some(fleet) = start(&plan, args, interrupt)? else {
         return Ok(None);
     };
@@ -224,9 +234,10 @@ fn resume(
         .map_err(store_failure)?;
     let writer = RunWriter::resume(&dir).map_err(store_failure)?;
     let record = writer.record();
-    let targets = resolve(project, &record.targets)?;
-    for target in &targets {
+    let mut targets = resolve(project, &record.targets)?;
+    for target in &mut targets {
         let before = record.environment.plugin(&target.target);
+        target.flags = before.map_or_else(Vec::new, |plugin| plugin.flags.clone());
         if before.is_some_and(|plugin| !is_same(plugin, target)) {
             return Err(Failure::Use(anyhow::anyhow!(
                 "the plug-in of target {}, or its numerics, changed since run {} began; start a new run",
@@ -312,6 +323,29 @@ fn parse_targets(texts: &[String]) -> Result<Vec<Target>, Failure> {
         }
     }
     Ok(targets)
+}
+
+fn parse_flags(texts: &[String], targets: &[Target]) -> Result<Vec<NamedValue>, Failure> {
+    if !texts.is_empty() && targets.contains(&Target::Torch) {
+        return Err(Failure::Use(anyhow::anyhow!(
+            "torch-cpu compiles nothing and takes no --flag"
+        )));
+    }
+    let flags: Vec<NamedValue> = texts
+        .iter()
+        .map(|text| text.parse().map_err(Failure::wrong_use))
+        .collect::<Result<_, _>>()?;
+    let twice = flags
+        .iter()
+        .enumerate()
+        .find(|(i, flag)| flags[..*i].iter().any(|other| other.name == flag.name));
+    match twice {
+        Some((_, flag)) => Err(Failure::Use(anyhow::anyhow!(
+            "--flag {} is given twice",
+            flag.name
+        ))),
+        None => Ok(flags),
+    }
 }
 
 fn resolve(project: &Project, targets: &[Target]) -> Result<Vec<PlannedTarget>, Failure> {

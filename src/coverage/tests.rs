@@ -40,6 +40,7 @@ reason = "too narrow"
 fn case(id: &str, program: &str) -> Case {
     Case {
         tolerance_source: None,
+        scale_program: None,
         layers: Vec::new(),
         id: id.parse().unwrap(),
         origin: Origin {

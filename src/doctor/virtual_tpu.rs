@@ -100,6 +100,7 @@ fn product() -> Result<(Case, ReferenceTensor), Box<dyn std::error::Error>> {
         seed: 0,
         tolerances: vec![Tolerance::Exact],
         tolerance_source: None,
+        scale_program: None,
         layers: Vec::new(),
         unloadable: None,
         distribution: None,

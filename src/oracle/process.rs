@@ -48,6 +48,8 @@ pub(crate) struct Request {
     pub inputs: Vec<Tensor>,
     /// Whether the program is to be evaluated on the absolute values of the inputs too.
     pub scale: bool,
+    /// The program to evaluate for that on the inputs as they are, in place of its own on their absolute values.
+    pub scale_program: Option<String>,
     /// Other inputs to evaluate it on.
     pub flushed: Option<Vec<Tensor>>,
 }
@@ -80,6 +82,8 @@ struct WireRequest<'r> {
     program: &'r str,
     inputs: Vec<WireTensor>,
     scale: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scale_program: Option<&'r str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     flushed: Option<Vec<WireTensor>>,
 }
@@ -215,6 +219,7 @@ impl Process {
             program: &request.program,
             inputs: wire(&request.inputs),
             scale: request.scale,
+            scale_program: request.scale_program.as_deref(),
             flushed: request.flushed.as_deref().map(wire),
         };
         let mut line = match serde_json::to_string(&request) {

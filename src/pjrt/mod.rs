@@ -36,4 +36,4 @@ pub use plugin::Plugin;
 pub use probe::{Probe, TopologyProbe};
 pub use program::{CompileOptions, Program};
 pub use topology::Topology;
-pub use value::{NamedValue, Value};
+pub use value::{NamedValue, NamedValueError, Value};

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::str::FromStr;
 
 use pjrt_sys::{PJRT_NamedValue, PJRT_NamedValue_Type};
 use serde::{Deserialize, Serialize};
@@ -22,6 +23,41 @@ pub enum Value {
 pub struct NamedValue {
     pub name: String,
     pub value: Value,
+}
+
+/// What is written `NAME=VALUE` is not.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is not of the form NAME=VALUE, as xla_cpu_enable_fast_math=true")]
+pub struct NamedValueError(String);
+
+impl fmt::Display for NamedValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.name, self.value)
+    }
+}
+
+/// `true` and `false` are booleans, whole numbers integers, other numbers floats, and the rest strings.
+impl FromStr for NamedValue {
+    type Err = NamedValueError;
+
+    fn from_str(text: &str) -> std::result::Result<Self, Self::Err> {
+        let bad = || NamedValueError(text.to_owned());
+        let (name, value) = text.split_once('=').ok_or_else(bad)?;
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        if name.is_empty() || !name.chars().all(is_name) || value.is_empty() {
+            return Err(bad());
+        }
+        let value = match value {
+            "true" => Value::Bool(true),
+            "false" => Value::Bool(false),
+            _ => match (value.parse::<i64>(), value.parse::<f32>()) {
+                (Ok(integer), _) => Value::I64(integer),
+                (_, Ok(float)) if float.is_finite() => Value::F32(float),
+                _ => Value::String(value.to_owned()),
+            },
+        };
+        Ok(Self::new(name, value))
+    }
 }
 
 const STRING: PJRT_NamedValue_Type = 0;
@@ -192,6 +228,20 @@ mod tests {
         for value in values {
             assert_eq!(map[&value.name], value.value);
         }
+    }
+
+    #[test]
+    fn a_flag_is_a_name_and_a_value_of_its_own_kind() {
+        let parsed = |text: &str| text.parse::<NamedValue>();
+        assert_eq!(parsed("level=0"), Ok(NamedValue::new("level", 0i64)));
+        assert_eq!(parsed("fast=true"), Ok(NamedValue::new("fast", true)));
+        assert_eq!(parsed("part=0.5"), Ok(NamedValue::new("part", 0.5f32)));
+        assert_eq!(parsed("dump=a=b"), Ok(NamedValue::new("dump", "a=b")));
+        assert_eq!(parsed("x=inf"), Ok(NamedValue::new("x", "inf")));
+        for bad in ["", "level", "=1", "level=", "--level=1", "a b=1"] {
+            assert!(parsed(bad).is_err(), "{bad}");
+        }
+        assert_eq!(NamedValue::new("level", 0i64).to_string(), "level=0");
     }
 
     #[test]

@@ -1,12 +1,8 @@
 //! What a target gives for the cases that pass there: the results that faults are injected into.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
-use std::thread;
-
 use crate::case::{Case, ReferenceProgram};
 use crate::compare::{ReferenceTensor, Tolerance, compare};
-use crate::run::{Interrupt, Outputs, Pool, Reference, RunError, Terms};
+use crate::run::{Interrupt, Outputs, Pool, Reference, RunError, Terms, in_lanes};
 
 /// A case that passes on a target.
 #[derive(Debug, Clone)]
@@ -53,37 +49,12 @@ pub fn gather(
     interrupt: &Interrupt,
     on_case: &(dyn Fn() + Sync),
 ) -> Result<Gathered, GatherError> {
-    let next = AtomicUsize::new(0);
-    let done = Mutex::new(Vec::with_capacity(cases.len()));
-    let lane = || -> Result<(), RunError> {
-        while !interrupt.is_raised() {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(case) = cases.get(index) else {
-                break;
-            };
-            let Some(found) = one(case, references, pool, cpu, interrupt)? else {
-                break;
-            };
-            done.lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .push((index, found));
-            on_case();
-        }
-        Ok(())
-    };
-    thread::scope(|scope| {
-        let lanes: Vec<_> = (0..jobs.max(1)).map(|_| scope.spawn(lane)).collect();
-        let ends: Vec<_> = lanes
-            .into_iter()
-            .map(|lane| {
-                lane.join()
-                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            })
-            .collect();
-        ends.into_iter().find_map(Result::err).map_or(Ok(()), Err)
-    })?;
-    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-    done.sort_by_key(|(index, _)| *index);
+    let (done, failure) = in_lanes(cases, jobs, interrupt, on_case, &|| Ok(()), &|case, ()| {
+        one(case, references, pool, cpu, interrupt)
+    });
+    if let Some(failure) = failure {
+        return Err(failure.into());
+    }
     let mut gathered = Gathered {
         interrupted: interrupt.is_raised(),
         ..Gathered::default()

@@ -28,6 +28,7 @@ fn passing(
             unloadable: None,
             distribution: None,
             tolerance_source: None,
+            scale_program: None,
             layers: Vec::new(),
         },
         outputs: Outputs {

@@ -1,10 +1,5 @@
 //! Computes references on the CPU plug-in, in worker processes, since a plug-in may abort on any of them.
 
-use std::sync::Mutex;
-use std::sync::PoisonError;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
-
 use super::format::{Generator, Output, Provenance, Record, SCHEMA, StoredTensor};
 use super::oracle::compute_by_oracle;
 use super::store::{ReferenceError, ReferenceStore, inputs, reference_program_hash};
@@ -12,7 +7,7 @@ use crate::case::{Case, CaseId};
 use crate::compare::ReferenceTensor;
 use crate::oracle::{OracleCommand, OracleError};
 use crate::outcome::{Outcome, OutcomeKind};
-use crate::run::{Computed, Interrupt, Pool, RunError, parser_message};
+use crate::run::{Computed, Interrupt, Pool, RunError, in_lanes, parser_message};
 use crate::suite::{SuiteError, SuiteErrors};
 
 /// A case whose reference could not be computed, and the outcome that says why.
@@ -174,37 +169,9 @@ pub(super) fn compute_all(
     interrupt: &Interrupt,
     on_case: &(dyn Fn() + Sync),
 ) -> (Vec<(usize, Computed)>, Option<RunError>) {
-    let next = AtomicUsize::new(0);
-    let done = Mutex::new(Vec::with_capacity(cases.len()));
-    let lane = || -> Result<(), RunError> {
-        while !interrupt.is_raised() {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(case) = cases.get(index) else {
-                break;
-            };
-            let Some(computed) = pool.compute(case, interrupt)? else {
-                break;
-            };
-            done.lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .push((index, computed));
-            on_case();
-        }
-        Ok(())
-    };
-    let failure = thread::scope(|scope| {
-        let lanes: Vec<_> = (0..jobs.max(1)).map(|_| scope.spawn(lane)).collect();
-        let ends = lanes.into_iter().map(|lane| {
-            lane.join()
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        });
-        // All are waited for: what the others computed counts.
-        let ends: Vec<_> = ends.collect();
-        ends.into_iter().find_map(Result::err)
-    });
-    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-    done.sort_by_key(|(index, _)| *index);
-    (done, failure)
+    in_lanes(cases, jobs, interrupt, on_case, &|| Ok(()), &|case, ()| {
+        pool.compute(case, interrupt)
+    })
 }
 
 fn record(

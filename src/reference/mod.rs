@@ -24,7 +24,7 @@ pub use verify::{Finding, Verified, verify};
 pub fn is_known_unreferenced(expectations: &Expectations, id: &CaseId) -> bool {
     use OutcomeKind::{Crash, Error, Unsupported};
     expectations
-        .matching(id, &Target::Cpu.to_string())
+        .matching(id, &Target::Cpu.to_string(), &[])
         .any(|index| {
             let known = &expectations.entries()[index];
             [Crash, Error, Unsupported]

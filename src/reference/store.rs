@@ -404,12 +404,22 @@ fn entries(folder: &Path) -> Result<Vec<PathBuf>, ReferenceError> {
 
 /// The hash of the program that is executed for a case's reference.
 pub fn reference_program_hash(case: &Case) -> String {
-    match &case.reference_program {
-        ReferenceProgram::Widened(program) => blake3::hash(program.as_bytes()).to_hex().to_string(),
-        ReferenceProgram::Native
-        | ReferenceProgram::Given(_)
-        | ReferenceProgram::Absent(_)
-        | ReferenceProgram::Refused(_) => case.program_hash(),
+    match (&case.reference_program, &case.scale_program) {
+        (ReferenceProgram::Widened(program), None) => {
+            blake3::hash(program.as_bytes()).to_hex().to_string()
+        }
+        (ReferenceProgram::Widened(program), Some(scale)) => {
+            let mut hasher = blake3::Hasher::new();
+            hasher.update(program.as_bytes()).update(scale.as_bytes());
+            hasher.finalize().to_hex().to_string()
+        }
+        (
+            ReferenceProgram::Native
+            | ReferenceProgram::Given(_)
+            | ReferenceProgram::Absent(_)
+            | ReferenceProgram::Refused(_),
+            _,
+        ) => case.program_hash(),
     }
 }
 

@@ -29,6 +29,7 @@ fn case(name: &str) -> Case {
         tolerances: vec![Tolerance::Exact],
         distribution: None,
         tolerance_source: None,
+        scale_program: None,
         layers: Vec::new(),
         unloadable: None,
     }

@@ -359,6 +359,7 @@ mod tests {
             seed: 9,
             tolerances: vec![Tolerance::Ulp(2.0)],
             tolerance_source: None,
+            scale_program: None,
             layers: Vec::new(),
             unloadable: None,
             distribution: None,

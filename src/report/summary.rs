@@ -123,6 +123,9 @@ pub struct PluginLine {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stablehlo_version: Option<String>,
     pub devices: BTreeMap<String, usize>,
+    /// Of its compiler, `NAME=VALUE`, set for every program.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub flags: Vec<String>,
     /// What executes in its place, of a virtual TPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub executor: Option<ExecutorLine>,
@@ -404,6 +407,11 @@ fn plugins(record: &RunRecord, labels: &Labels) -> Vec<PluginLine> {
             .devices
             .iter()
             .map(|(kind, count)| (clean(kind), *count))
+            .collect(),
+        flags: plugin
+            .flags
+            .iter()
+            .map(|flag| clean(&flag.to_string()))
             .collect(),
         executor: plugin.executor.as_ref().map(|executor| ExecutorLine {
             plugin: called(&executor.name, &executor.path),

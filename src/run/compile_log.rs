@@ -135,6 +135,7 @@ mod tests {
             seed: 0,
             tolerances: Vec::new(),
             tolerance_source: None,
+            scale_program: None,
             layers: Vec::new(),
             unloadable: None,
             distribution: None,

@@ -16,7 +16,6 @@ pub(super) fn reference(
 ) -> Result<Vec<ReferenceTensor>, Stop> {
     on_stage(Stage::Compile);
     let odd = |message: String| Stop::new(OutcomeKind::Error, Stage::Compare, message);
-    let own = case.results().map_err(odd)?;
     let drawn = generate_inputs(case)?;
     let widens = matches!(case.reference_program, ReferenceProgram::Widened(_));
     let in_type = |inputs: &[Tensor]| -> Vec<Tensor> {
@@ -39,64 +38,33 @@ pub(super) fn reference(
         execute(client, device, &executable, inputs).map_err(|e| Stop::plugin(Stage::Run, &e))
     };
     let values = run(&inputs)?;
-    let mut flushed = match without_subnormals(&drawn).map_err(odd)? {
-        Some(zeroed) => run(&in_type(&zeroed))?.into_iter().map(Some).collect(),
-        None => vec![None; values.len()],
+    let flushed = match without_subnormals(&drawn).map_err(odd)? {
+        Some(zeroed) => Some(run(&in_type(&zeroed))?),
+        None => None,
     };
-    flushed.resize(values.len(), None);
-    let needs_scale = |t: &Tolerance| matches!(t, Tolerance::Accumulate { .. });
-    let mut scales: Vec<Option<Tensor>> = vec![None; values.len()];
+    let mut scales = None;
     if case.tolerances.iter().any(needs_scale) {
         let absolute: Vec<Tensor> = inputs
             .iter()
             .map(absolute)
             .collect::<Result<_, _>>()
             .map_err(odd)?;
-        let wanted = case.tolerances.iter().map(needs_scale);
-        for ((slot, scale), wanted) in scales.iter_mut().zip(run(&absolute)?).zip(wanted) {
-            *slot = wanted.then(|| real_part(&scale)).transpose().map_err(odd)?;
-        }
-    }
-    if values.len() != own.len() {
-        return Err(odd(format!(
-            "{} results, where the program declares {}",
-            values.len(),
-            own.len()
-        )));
-    }
-    let mut reference = Vec::with_capacity(values.len());
-    for (index, (((values, scale), flushed), (element_type, shape))) in values
-        .into_iter()
-        .zip(scales)
-        .zip(flushed)
-        .zip(own)
-        .enumerate()
-    {
-        let wanted = if widens {
-            element_type.widened()
-        } else {
-            element_type
+        let found = match &case.scale_program {
+            None => run(&absolute)?,
+            Some(program) => {
+                let executable = compile_and_load(client, case, program, &exact())?;
+                execute(client, device, &executable, &inputs)
+                    .map_err(|e| Stop::plugin(Stage::Run, &e))?
+            }
         };
-        let values = as_declared(values, wanted).map_err(odd)?;
-        if values.element_type() != wanted || values.shape() != shape {
-            return Err(odd(format!(
-                "result {index} of the reference program is {}{:?}, where the case's own result {element_type}{shape:?} asks for {wanted}",
-                values.element_type(),
-                values.shape()
-            )));
-        }
-        let flushed = match flushed {
-            Some(flushed) => Some(as_declared(flushed, wanted).map_err(odd)?),
-            None => None,
-        };
-        reference.push(ReferenceTensor {
-            flushed: flushed.filter(|flushed| differs(flushed, &values)),
-            values,
-            element_type,
-            scale,
-            yardstick: None,
+        let found = found.iter().zip(&case.tolerances).map(|(scale, of)| {
+            let wanted = needs_scale(of).then(|| real_part(scale));
+            wanted.unwrap_or_else(|| Ok(scale.clone()))
         });
+        let found: Result<Vec<Tensor>, String> = found.collect();
+        scales = Some(found.map_err(odd)?);
     }
+    let mut reference = as_reference(case, values, scales, flushed).map_err(odd)?;
     if case.tolerances.iter().any(needs_yardstick) {
         let own = in_own_precision(client, device, case, &case.program, &drawn, &reference)?;
         let passes = matrix_unit::in_bf16_passes(&case.program).map_err(odd)?;
@@ -111,6 +79,69 @@ pub(super) fn reference(
         }
     }
     Ok(reference)
+}
+
+/// What a computation of a case's reference gave, if it is of the types and shapes that the case declares: the values; for the
+/// results whose tolerance measures by them, the scales; and where they differ, the values for inputs without subnormals.
+pub(crate) fn as_reference(
+    case: &Case,
+    values: Vec<Tensor>,
+    scales: Option<Vec<Tensor>>,
+    flushed: Option<Vec<Tensor>>,
+) -> Result<Vec<ReferenceTensor>, String> {
+    let own = case.results()?;
+    if values.len() != own.len() {
+        return Err(format!(
+            "{} results, where the program declares {}",
+            values.len(),
+            own.len()
+        ));
+    }
+    let widens = matches!(case.reference_program, ReferenceProgram::Widened(_));
+    let each = |tensors: Option<Vec<Tensor>>| -> Vec<Option<Tensor>> {
+        let mut each: Vec<_> = tensors.unwrap_or_default().into_iter().map(Some).collect();
+        each.resize(own.len(), None);
+        each
+    };
+    let (scales, flushed) = (each(scales), each(flushed));
+    let mut reference = Vec::with_capacity(own.len());
+    for (index, (((values, scale), flushed), (element_type, shape))) in values
+        .into_iter()
+        .zip(scales)
+        .zip(flushed)
+        .zip(own)
+        .enumerate()
+    {
+        let wanted = match widens {
+            true => element_type.widened(),
+            false => element_type,
+        };
+        let values = as_declared(values, wanted)?;
+        if values.element_type() != wanted || values.shape() != shape {
+            return Err(format!(
+                "result {index} is {}{:?}, where the case's own result {element_type}{shape:?} asks for {wanted}",
+                values.element_type(),
+                values.shape()
+            ));
+        }
+        let flushed = match flushed {
+            Some(flushed) => Some(as_declared(flushed, wanted)?),
+            None => None,
+        };
+        let scale = scale.filter(|_| case.tolerances.get(index).is_some_and(needs_scale));
+        reference.push(ReferenceTensor {
+            flushed: flushed.filter(|flushed| differs(flushed, &values)),
+            values,
+            element_type,
+            scale,
+            yardstick: None,
+        });
+    }
+    Ok(reference)
+}
+
+pub(crate) fn needs_scale(tolerance: &Tolerance) -> bool {
+    matches!(tolerance, Tolerance::Accumulate { .. })
 }
 
 fn needs_yardstick(tolerance: &Tolerance) -> bool {
@@ -183,7 +214,7 @@ pub(crate) fn without_subnormals(inputs: &[Tensor]) -> Result<Option<Vec<Tensor>
 }
 
 /// Whether any element is another value, a zero of another sign included.
-pub(crate) fn differs(a: &Tensor, b: &Tensor) -> bool {
+fn differs(a: &Tensor, b: &Tensor) -> bool {
     let same = |(x, y): (f64, f64)| x.to_bits() == y.to_bits() || x.is_nan() && y.is_nan();
     a.element_type() != b.element_type()
         || a.shape() != b.shape()

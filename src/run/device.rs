@@ -137,6 +137,7 @@ impl Device {
             devices: BTreeMap::new(),
             memory_limit: None,
             executor: None,
+            flags: hello.flags.clone(),
         };
         let kind = match &hello.target {
             Target::Aot { generation, slice } => {
@@ -153,7 +154,14 @@ impl Device {
                 let no_executor = || OpenError::NoExecutor(hello.target.clone());
                 let executor = hello.executor.as_ref().ok_or_else(no_executor)?;
                 let slice = slice.as_deref();
-                let device = VirtualTpu::open(&plugin, *generation, slice, executor, &mut record)?;
+                let device = VirtualTpu::open(
+                    &plugin,
+                    *generation,
+                    slice,
+                    executor,
+                    &hello.flags,
+                    &mut record,
+                )?;
                 Kind::Virtual(Box::new(device))
             }
             Target::Cpu | Target::Tpu | Target::Torch | Target::Plugin(_) => {
@@ -246,19 +254,20 @@ impl Device {
         metrics: &mut Metrics,
         on_stage: &mut dyn FnMut(Stage),
     ) -> Result<Option<(Vec<Tensor>, &Numerics)>, Stop> {
+        let options = spmd::compile_options(case, &self.hello.flags);
         match &self.kind {
             Kind::Compiles {
                 plugin,
                 topology,
                 memory_limit,
-            } => aot_compile(plugin, topology, case, metrics, on_stage)
+            } => aot_compile(plugin, topology, case, &options, metrics, on_stage)
                 .and_then(|()| fits(metrics, *memory_limit))
                 .map(|()| None),
             Kind::Runs {
                 client,
                 device,
                 numerics,
-            } => run(client, device, case, metrics, on_stage)
+            } => run(client, device, case, &options, metrics, on_stage)
                 .map(|results| Some((results, numerics))),
             Kind::Virtual(device) => device
                 .run(case, metrics, on_stage)
@@ -319,13 +328,13 @@ impl Device {
     /// Compiles and no more: for a program that is to be refused.
     fn compile(&self, case: &Case, on_stage: &mut dyn FnMut(Stage)) -> Result<(), Stop> {
         let mut unused = Metrics::default();
+        let options = spmd::compile_options(case, &self.hello.flags);
         match &self.kind {
             Kind::Compiles {
                 plugin, topology, ..
-            } => aot_compile(plugin, topology, case, &mut unused, on_stage),
+            } => aot_compile(plugin, topology, case, &options, &mut unused, on_stage),
             Kind::Runs { client, .. } => {
                 on_stage(Stage::Compile);
-                let options = spmd::compile_options(case);
                 compile_and_load(client, case, &case.program, &options).map(drop)
             }
             Kind::Virtual(device) => device.compile(case, on_stage),
@@ -439,6 +448,7 @@ fn aot_compile(
     plugin: &Plugin,
     topology: &Topology,
     case: &Case,
+    options: &CompileOptions,
     metrics: &mut Metrics,
     on_stage: &mut dyn FnMut(Stage),
 ) -> Result<(), Stop> {
@@ -446,7 +456,7 @@ fn aot_compile(
     let program = Program::mlir(&case.program);
     let start = Instant::now();
     let executable = plugin
-        .compile(topology, &program, &spmd::compile_options(case))
+        .compile(topology, &program, options)
         .map_err(|e| Stop::compile(case, &e))?;
     metrics.compile_ms = Some(milliseconds(start));
     measure(
@@ -461,14 +471,14 @@ fn run(
     client: &Client,
     device: &PjrtDevice,
     case: &Case,
+    options: &CompileOptions,
     metrics: &mut Metrics,
     on_stage: &mut dyn FnMut(Stage),
 ) -> Result<Vec<Tensor>, Stop> {
     on_stage(Stage::Compile);
     let inputs = generate_inputs(case)?;
     let start = Instant::now();
-    let options = spmd::compile_options(case);
-    let executable = compile_and_load(client, case, &case.program, &options)?;
+    let executable = compile_and_load(client, case, &case.program, options)?;
     metrics.compile_ms = Some(milliseconds(start));
     on_stage(Stage::Run);
     let start = Instant::now();

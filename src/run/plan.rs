@@ -27,6 +27,8 @@ pub struct PlannedTarget {
     pub options: Vec<NamedValue>,
     /// What executes, where it is not the plug-in itself: of a virtual TPU.
     pub executor: Option<Executor>,
+    /// Of the compiler, for every program: `xla_backend_optimization_level`.
+    pub flags: Vec<NamedValue>,
 }
 
 /// What executes the programs that a virtual TPU's compiler returns, and how their matrix products are to round.
@@ -49,6 +51,7 @@ impl PlannedTarget {
             sha256: plugin.sha256,
             options: plugin.options.into_iter().map(option).collect(),
             executor: None,
+            flags: Vec::new(),
         }
     }
 

@@ -82,6 +82,7 @@ impl Worker {
             sha256: target.sha256.clone(),
             options: target.options.clone(),
             executor: target.executor.clone(),
+            flags: target.flags.clone(),
         });
         let mut line = Vec::new();
         send(&mut line, &hello).map_err(RunError::Worker)?;

@@ -40,6 +40,7 @@ pub(super) struct Hello {
     pub sha256: String,
     pub options: Vec<NamedValue>,
     pub executor: Option<Executor>,
+    pub flags: Vec<NamedValue>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

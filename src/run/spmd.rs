@@ -8,6 +8,7 @@ use crate::distribution::{Distribution, DistributionError, Partitioner, Spec};
 use crate::outcome::{OutcomeKind, Stage};
 use crate::pjrt::{
     Client, CompileOptions, Device as PjrtDevice, Error, ExecuteOptions, LoadedExecutable,
+    NamedValue,
 };
 use crate::target::Generation;
 use crate::tensor::Tensor;
@@ -15,9 +16,11 @@ use crate::tensor::Tensor;
 /// How many devices the `cpu` target shows: as many as any case asks for.
 pub(super) const CPU_DEVICES: i64 = 8;
 
-/// For the case's replicas and partitions.
-pub(super) fn compile_options(case: &Case) -> CompileOptions {
-    let mut options = CompileOptions::new();
+/// For the case's replicas and partitions, with the run's own compiler flags.
+pub(super) fn compile_options(case: &Case, flags: &[NamedValue]) -> CompileOptions {
+    let mut options = flags.iter().fold(CompileOptions::new(), |options, flag| {
+        options.flag(&flag.name, flag.value.clone())
+    });
     if let Some(distribution) = &case.distribution {
         options = options
             .replicas(distribution.replicas)

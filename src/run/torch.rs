@@ -58,6 +58,7 @@ impl Torch {
             devices: BTreeMap::from([("cpu".to_owned(), 1)]),
             memory_limit: None,
             executor: None,
+            flags: Vec::new(),
         };
         let process = RefCell::new(Some(process));
         Ok((Self { command, process }, record))
@@ -68,6 +69,7 @@ impl Torch {
             program: case.program.clone(),
             inputs: generate_inputs(case)?,
             scale: false,
+            scale_program: None,
             flushed: None,
         };
         on_stage(Stage::Run);

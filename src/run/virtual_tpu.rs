@@ -31,6 +31,8 @@ pub(super) struct VirtualTpu {
     /// Bytes of HBM that programs can have on one device.
     memory_limit: Option<i64>,
     log: Option<CompileLog>,
+    /// Of the TPU compiler.
+    flags: Vec<NamedValue>,
 }
 
 impl VirtualTpu {
@@ -40,6 +42,7 @@ impl VirtualTpu {
         generation: Generation,
         slice: Option<&str>,
         executor: &Executor,
+        flags: &[NamedValue],
         record: &mut PluginRecord,
     ) -> Result<Self, virtual_tpu::Error> {
         let compiler = Compiler::open(libtpu, generation, slice, executor.numerics)?;
@@ -67,6 +70,7 @@ impl VirtualTpu {
             device,
             numerics: Numerics::of_virtual(executor.numerics),
             memory_limit: record.memory_limit,
+            flags: flags.to_vec(),
             log: CompileLog::from_environment(&record.target, executor.numerics),
         })
     }
@@ -134,7 +138,7 @@ impl VirtualTpu {
     fn compile_for_tpu(&self, case: &Case) -> Result<Compiled, Stop> {
         let program = Program::mlir(&case.program);
         self.compiler
-            .compile(&program, &spmd::compile_options(case))
+            .compile(&program, &spmd::compile_options(case, &self.flags))
             .map_err(|error| match error {
                 virtual_tpu::Error::Plugin(error) => Stop::compile(case, &error),
                 error => Stop::new(OutcomeKind::Error, Stage::Compile, error),

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Result, RunDir, StoreError, ToleranceRecord, seal};
 use crate::hlo::MxuNumerics;
+use crate::pjrt::NamedValue;
 use crate::target::Target;
 
 pub(super) const FILE: &str = "run.json";
@@ -90,6 +91,9 @@ pub struct PluginRecord {
     /// What executes in its place: of a virtual TPU, whose plug-in compiles.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub executor: Option<ExecutorRecord>,
+    /// Of its compiler, set for every program of the run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub flags: Vec<NamedValue>,
 }
 
 /// The XLA CPU plug-in that executes what a virtual TPU's compiler returns.

@@ -74,6 +74,7 @@ mod tests {
             seed: 0,
             tolerances: vec![tolerance],
             tolerance_source: Some("a paper".to_owned()),
+            scale_program: None,
             layers: Vec::new(),
             distribution: None,
             unloadable: None,

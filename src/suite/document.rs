@@ -38,6 +38,8 @@ pub struct Op {
     pub breaks: Option<Located<String>>,
     /// Where a tolerance in ulp or norm comes from.
     pub tolerance_source: Option<Located<String>>,
+    /// The program of the scales, where the op's own on absolute inputs gives none.
+    pub scale: Option<Located<String>>,
     /// What each result is, of a model.
     pub layers: Located<Vec<String>>,
     pub native: bool,
@@ -166,6 +168,7 @@ fn read_op(source: &mut Source<'_>, table: &DeTable<'_>, line: usize, suite: &st
         fields.missing(source, "tolerance");
     }
     let tolerance_source = fields.string(source, "source");
+    let scale = fields.string(source, "scale");
     let layers = read_layers(source, &mut fields, line, &case);
     let native = match fields.string(source, "reference") {
         None => false,
@@ -214,6 +217,7 @@ fn read_op(source: &mut Source<'_>, table: &DeTable<'_>, line: usize, suite: &st
         filter,
         tolerance,
         tolerance_source,
+        scale,
         layers,
         native,
         program: program?,

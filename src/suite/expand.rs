@@ -227,6 +227,7 @@ impl Expansion<'_> {
                 "write `source = \"…\"`: the paper, specification or derivation that gives the number".to_owned(),
             ));
         }
+        let scale_program = self.scale_program(&tolerances, &results, point)?;
         let layers = &self.op.layers;
         if !layers.value.is_empty() && layers.value.len() != results.len() {
             return Err((
@@ -249,6 +250,7 @@ impl Expansion<'_> {
             inputs,
             tolerances,
             tolerance_source: tolerance_source.map(|source| source.value.clone()),
+            scale_program,
             distribution,
             unloadable: None,
         })
@@ -274,6 +276,7 @@ impl Expansion<'_> {
         };
         Ok(Case {
             tolerance_source: None,
+            scale_program: None,
             layers: Vec::new(),
             seed: seed(self.family.seed, &id),
             id,
@@ -430,6 +433,44 @@ impl Expansion<'_> {
             .template_from_str(&located.value)
             .map_err(problem)?;
         template.render(point.context.clone()).map_err(problem)
+    }
+
+    /// The program of the scales in f64, where the op brings one and a tolerance of the case measures by them.
+    fn scale_program(
+        &self,
+        tolerances: &[Tolerance],
+        results: &[ElementType],
+        point: &Point,
+    ) -> Result<Option<String>, Problem> {
+        let Some(located) = &self.op.scale else {
+            return Ok(None);
+        };
+        let problem =
+            |what: &str, remedy: &str| Err((located.line, what.to_owned(), remedy.to_owned()));
+        if self.op.native || self.op.devices.is_some() {
+            return problem(
+                "a program of scales in f64 beside a reference that is not the op's own program in f64",
+                "leave out 'scale'",
+            );
+        }
+        let measures = |t: &Tolerance| matches!(t, Tolerance::Accumulate { .. });
+        if !tolerances.iter().any(measures) {
+            // Of integers every tolerance is exact.
+            if results.iter().all(|t| !t.is_float() && !t.is_complex()) {
+                return Ok(None);
+            }
+            return problem(
+                "a program of scales, and no tolerance that measures by them",
+                "write tolerance = { accumulate = .. }, or leave out 'scale'",
+            );
+        }
+        let template = self
+            .widened
+            .template_from_str(&located.value)
+            .and_then(|template| template.render(point.context.clone()));
+        template
+            .map(Some)
+            .map_err(|error| self.problem_in(located, &error))
     }
 
     fn input(&self, input: &Input, point: &Point) -> Result<InputSpec, Problem> {

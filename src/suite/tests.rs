@@ -572,3 +572,25 @@ fn a_program_that_is_to_be_refused_has_neither_operands_nor_results() {
         &["suites/s/f.toml:7", "'$other' names no binding"],
     );
 }
+
+#[test]
+fn scales_have_a_program_of_their_own_where_a_tolerance_measures_by_them() {
+    let scale = "scale = 'func.func @main(%x: {{ tensor(shape, t) }})'\nprogram = ";
+    let op = ADD.replace("program = ", scale);
+    let message = load_body(&op).unwrap_err().to_string();
+    for part in ["no tolerance that measures by them", "leave out 'scale'"] {
+        assert!(message.contains(part), "{message}");
+    }
+    let by_scale = op
+        .replace("{ ulp = { bf16 = 2, default = 1 } }", "{ accumulate = 2 }")
+        .replace("source = \"a proof\"\n", "");
+    let cases = load_body(&by_scale).unwrap();
+    let program = |id: &str| {
+        let case = cases.iter().find(|case| case.id.as_str() == id).unwrap();
+        case.scale_program.as_deref()
+    };
+    let in_f64 = Some("func.func @main(%x: tensor<2xf64>)");
+    assert_eq!(program("s/add/bf16/small"), in_f64);
+    // An integer's results are exact whatever the tolerance.
+    assert_eq!(program("s/add/i32/small"), None);
+}

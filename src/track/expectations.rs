@@ -13,6 +13,7 @@ use toml::Spanned;
 use super::{Condition, IssueLedger, IssueRef, Source, TrackError, read};
 use crate::case::{CaseId, Origin};
 use crate::outcome::OutcomeKind;
+use crate::pjrt::NamedValue;
 use crate::target::Target;
 
 /// The file beside the expectations that holds the issue ledger.
@@ -32,6 +33,8 @@ pub struct Expectation {
     pub reason: String,
     pub since: Date,
     pub until: Option<Condition>,
+    /// Compiler flags, `NAME=VALUE`, that a target must have run with.
+    pub flags: Vec<String>,
     pub origin: Origin,
     case_glob: GlobMatcher,
     target_globs: Vec<GlobMatcher>,
@@ -60,10 +63,10 @@ struct Entry {
     reason: Spanned<String>,
     since: Spanned<String>,
     until: Option<Spanned<String>>,
+    flags: Option<Spanned<String>>,
 }
 
-const KEYS: &str =
-    "an [[expect]] has cases, targets, outcome, reason, since, and optionally issue and until";
+const KEYS: &str = "an [[expect]] has cases, targets, outcome, reason, since, and optionally issue, until and flags";
 
 impl Expectations {
     /// Every `*.toml` in `dir` but the issue ledger. A directory that is not there holds none.
@@ -91,12 +94,18 @@ impl Expectations {
         &self.entries
     }
 
-    /// The expectations, by index into [`entries`](Self::entries), that speak of `case` on `target`.
-    pub fn matching(&self, case: &CaseId, target: &str) -> impl Iterator<Item = usize> {
+    /// The expectations, by index into [`entries`](Self::entries), that speak of `case` on `target` where it runs with these
+    /// compiler flags, `NAME=VALUE`.
+    pub fn matching(
+        &self,
+        case: &CaseId,
+        target: &str,
+        flags: &[String],
+    ) -> impl Iterator<Item = usize> {
         self.entries
             .iter()
             .enumerate()
-            .filter(move |(_, entry)| entry.matches(case, target))
+            .filter(move |(_, entry)| entry.matches(case, target) && entry.holds_with(flags))
             .map(|(index, _)| index)
     }
 
@@ -140,6 +149,11 @@ impl Expectation {
 
     pub fn matches(&self, case: &CaseId, target: &str) -> bool {
         self.matches_target(target) && self.matches_case(case)
+    }
+
+    /// Whether all the flags that the entry names are among these.
+    pub fn holds_with(&self, flags: &[String]) -> bool {
+        self.flags.iter().all(|flag| flags.contains(flag))
     }
 
     pub fn expects(&self, outcome: OutcomeKind) -> bool {
@@ -204,6 +218,10 @@ fn expectation(source: &Source<'_>, entry: Spanned<Entry>) -> Result<Expectation
             )
         })?),
     };
+    let flags = match &entry.flags {
+        None => Vec::new(),
+        Some(text) => flags(source, text)?,
+    };
     Ok(Expectation {
         case_glob: case_glob(source, &entry.cases)?,
         target_globs: target_globs(source, &entry.targets)?,
@@ -214,11 +232,26 @@ fn expectation(source: &Source<'_>, entry: Spanned<Entry>) -> Result<Expectation
         reason: source.words(entry.reason, "reason")?,
         since: source.date(&entry.since)?,
         until,
+        flags,
         origin: Origin {
             file: source.file.to_owned(),
             line,
         },
     })
+}
+
+/// `NAME=VALUE`, separated by commas, each in the form that a run records.
+fn flags(source: &Source<'_>, text: &Spanned<String>) -> Result<Vec<String>, TrackError> {
+    let parse = |word: &str| word.trim().parse::<NamedValue>();
+    let parsed: Result<Vec<NamedValue>, _> = text.get_ref().split(',').map(parse).collect();
+    match parsed {
+        Ok(flags) => Ok(flags.iter().map(NamedValue::to_string).collect()),
+        Err(error) => Err(source.error(
+            text.span().start,
+            error.to_string(),
+            "write flags = \"xla_cpu_enable_fast_math=true\"",
+        )),
+    }
 }
 
 fn case_glob(source: &Source<'_>, glob: &Spanned<String>) -> Result<GlobMatcher, TrackError> {

@@ -60,6 +60,7 @@ fn plugin(target: &Target) -> PluginRecord {
         stablehlo_version: Some("1.20.0".to_owned()),
         devices: [("A device".to_owned(), 4)].into(),
         memory_limit: None,
+        flags: Vec::new(),
         executor: matches!(target, Target::Virtual { .. }).then(|| ExecutorRecord {
             name: Some("xla-cpu".to_owned()),
             path: PathBuf::from("/opt/someone/plugins/cpu.so"),

@@ -22,6 +22,7 @@ use serde::Serialize;
 use super::{Expectation, Expectations, Version};
 use crate::case::CaseId;
 use crate::outcome::{Evidence, Outcome, OutcomeKind, Stage};
+use crate::pjrt::NamedValue;
 use crate::reference::is_known_unreferenced;
 use crate::store::{Environment, PluginRecord, Run, RunRecord};
 use crate::target::Target;
@@ -105,11 +106,13 @@ pub fn judge(run: &Run, expectations: &Expectations, baseline: Option<&Run>) -> 
     for target in &run.record.targets {
         let versions = versions(&run.record.environment, target);
         let name = target.to_string();
+        let flags = flags(&run.record.environment, target);
         let judge = Judge {
             target,
             name: &name,
             expectations,
             versions: &versions,
+            flags: &flags,
             has_baseline: baseline.is_some(),
         };
         for case in cases_on(run, &name) {
@@ -128,6 +131,14 @@ pub fn judge(run: &Run, expectations: &Expectations, baseline: Option<&Run>) -> 
         judgement.compare_plans(run, baseline);
     }
     judgement
+}
+
+/// The compiler flags that the target ran with.
+fn flags(environment: &Environment, target: &Target) -> Vec<String> {
+    let plugin = environment.plugin(target);
+    plugin.map_or_else(Vec::new, |plugin| {
+        plugin.flags.iter().map(NamedValue::to_string).collect()
+    })
 }
 
 type Index<'a> = HashMap<(&'a str, &'a str), &'a Outcome>;
@@ -158,6 +169,8 @@ struct Judge<'a> {
     name: &'a str,
     expectations: &'a Expectations,
     versions: &'a [(String, Version)],
+    /// Of the compiler, `NAME=VALUE`.
+    flags: &'a [String],
     has_baseline: bool,
 }
 
@@ -208,7 +221,10 @@ impl Judge<'_> {
     }
 
     fn decide(&self, case: &CaseId, outcome: &Outcome, baseline: Option<OutcomeKind>) -> Decision {
-        let matching: Vec<usize> = self.expectations.matching(case, self.name).collect();
+        let matching: Vec<usize> = self
+            .expectations
+            .matching(case, self.name, self.flags)
+            .collect();
         let first = matching.first().copied();
         let plain = |kind| Decision {
             kind,

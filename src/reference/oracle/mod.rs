@@ -7,9 +7,7 @@
 mod accounts;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::thread;
 
 pub use accounts::{Accounts, AccountsError};
 
@@ -19,7 +17,7 @@ use super::verify::{EXACT_NUMERICS, in_f64, same_frame};
 use crate::case::{Case, CaseId, ReferenceProgram};
 use crate::compare::{ReferenceTensor, Tolerance, compare};
 use crate::oracle::{self, Answer, OracleCommand, OracleError, Process, Request};
-use crate::run::{Interrupt, differs, without_subnormals};
+use crate::run::{Interrupt, as_reference, in_lanes, needs_scale, without_subnormals};
 use crate::tensor::Tensor;
 
 /// A reference that the oracle does not confirm.
@@ -92,7 +90,7 @@ pub fn verify_with_oracle(
             },
         }))
     };
-    let (done, packages) = in_lanes(cases, command, jobs, interrupt, on_case, &ask)?;
+    let (done, packages) = ask_all(cases, command, jobs, interrupt, on_case, &ask)?;
     let mut report = OracleReport {
         packages,
         interrupted: done.len() < cases.len(),
@@ -131,7 +129,7 @@ pub(super) fn compute_by_oracle(
         }
         evaluate(case, command, process, interrupt)
     };
-    let (done, packages) = in_lanes(cases, command, jobs, interrupt, on_case, &ask)?;
+    let (done, packages) = ask_all(cases, command, jobs, interrupt, on_case, &ask)?;
     let generator = Generator {
         name: NAME.to_owned(),
         version: packages.join(", "),
@@ -156,7 +154,7 @@ type Ask<'a, T> = dyn Fn(&Case, &mut Process) -> Result<Option<T>, OracleError> 
 type Done<T> = (Vec<(usize, T)>, Vec<String>);
 
 /// `ask` of each case, in the order of the cases, and the packages that computed. `None` from `ask` ends its lane.
-fn in_lanes<T: Send>(
+fn ask_all<T: Send>(
     cases: &[Case],
     command: &OracleCommand,
     jobs: usize,
@@ -167,45 +165,14 @@ fn in_lanes<T: Send>(
     let first = Process::start(command)?;
     let packages = first.packages().to_vec();
     let idle = Mutex::new(vec![first]);
-    let next = AtomicUsize::new(0);
-    let done = Mutex::new(Vec::with_capacity(cases.len()));
-    let lane = || -> Result<(), OracleError> {
-        let taken = lock(&idle).pop();
-        let mut process = match taken {
-            Some(process) => process,
-            None => Process::start(command)?,
-        };
-        while !interrupt.is_raised() {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(case) = cases.get(index) else {
-                break;
-            };
-            let Some(said) = ask(case, &mut process)? else {
-                break;
-            };
-            lock(&done).push((index, said));
-            on_case();
-        }
-        Ok(())
+    let open = || match lock(&idle).pop() {
+        Some(process) => Ok(process),
+        None => Process::start(command),
     };
-    let failure = thread::scope(|scope| {
-        let lanes = 1..=jobs.clamp(1, cases.len().max(1));
-        let lanes: Vec<_> = lanes.map(|_| scope.spawn(lane)).collect();
-        let ends: Vec<_> = lanes
-            .into_iter()
-            .map(|lane| {
-                lane.join()
-                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            })
-            .collect();
-        ends.into_iter().find_map(Result::err)
-    });
-    if let Some(failure) = failure {
-        return Err(failure);
+    match in_lanes(cases, jobs, interrupt, on_case, &open, ask) {
+        (_, Some(failure)) => Err(failure),
+        (done, None) => Ok((done, packages)),
     }
-    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-    done.sort_by_key(|(index, _)| *index);
-    Ok((done, packages))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -237,7 +204,10 @@ fn evaluate(
             values,
             scale,
             flushed,
-        } => Some(results(case, values, scale, flushed)),
+        } => Some(
+            as_reference(case, values, scale, flushed)
+                .map_err(|what| format!("the oracle: {what}")),
+        ),
         Answer::None(why) => Some(Err(why)),
         Answer::Failed(what) => Some(Err(format!("the oracle failed: {what}"))),
         Answer::Stopped => None,
@@ -273,71 +243,14 @@ fn request(case: &Case) -> Result<Request, String> {
     Ok(Request {
         program,
         scale: case.tolerances.iter().any(needs_scale),
+        scale_program: case.scale_program.clone(),
         flushed: without_subnormals(&drawn)?.map(in_type),
         inputs: in_type(drawn),
     })
 }
 
-fn needs_scale(tolerance: &Tolerance) -> bool {
-    matches!(tolerance, Tolerance::Accumulate { .. })
-}
-
 fn measures_by_cpu(tolerance: &Tolerance) -> bool {
     matches!(tolerance, Tolerance::Yardstick { .. })
-}
-
-/// The oracle's answer as a reference, if it is of the types and shapes that the case asks for.
-fn results(
-    case: &Case,
-    values: Vec<Tensor>,
-    scale: Option<Vec<Tensor>>,
-    flushed: Option<Vec<Tensor>>,
-) -> Evaluated {
-    let own = case.results()?;
-    if own.len() != values.len() {
-        return Err(format!(
-            "the oracle has {} results, the program declares {}",
-            values.len(),
-            own.len()
-        ));
-    }
-    let widens = matches!(case.reference_program, ReferenceProgram::Widened(_));
-    let each = |tensors: Option<Vec<Tensor>>| -> Vec<Option<Tensor>> {
-        let mut each: Vec<_> = tensors.unwrap_or_default().into_iter().map(Some).collect();
-        each.resize(values.len(), None);
-        each
-    };
-    let (scales, flushed) = (each(scale), each(flushed));
-    let mut reference = Vec::with_capacity(values.len());
-    for (index, (((values, scale), flushed), (element_type, shape))) in values
-        .into_iter()
-        .zip(scales)
-        .zip(flushed)
-        .zip(own)
-        .enumerate()
-    {
-        let wanted = if widens {
-            element_type.widened()
-        } else {
-            element_type
-        };
-        if values.element_type() != wanted || values.shape() != shape {
-            return Err(format!(
-                "result {index} of the oracle is {}{:?}, where the case asks for {wanted}{shape:?}",
-                values.element_type(),
-                values.shape()
-            ));
-        }
-        let tolerance = case.tolerances.get(index).unwrap_or(&Tolerance::Exact);
-        reference.push(ReferenceTensor {
-            yardstick: None,
-            flushed: flushed.filter(|flushed| differs(flushed, &values)),
-            values,
-            element_type,
-            scale: scale.filter(|_| needs_scale(tolerance)),
-        });
-    }
-    Ok(reference)
 }
 
 fn judge(case: &Case, stored: &[ReferenceTensor], oracle: &[ReferenceTensor]) -> Said {

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::Page;
 use crate::report::escape::{markdown_code, markdown_text, shorten};
-use crate::report::summary::Summary;
+use crate::report::summary::{PluginLine, Summary};
 use crate::track::{IssueRef, IssueState, cases};
 
 impl Page {
@@ -127,10 +127,7 @@ impl Page {
                 markdown_text(plugin.version.as_deref().unwrap_or("–")),
                 plugin.api_version,
                 markdown_text(plugin.stablehlo_version.as_deref().unwrap_or("–")),
-                markdown_text(&shorten(
-                    &format!("{} {}", plugin.platform, plugin.platform_version),
-                    120
-                )),
+                markdown_text(&platform(plugin)),
                 plugin.sha256
             );
             if let Some(executor) = &plugin.executor {
@@ -155,4 +152,14 @@ impl Page {
 pub(super) fn issue_link(id: &IssueRef, state: Option<IssueState>) -> String {
     let state = state.map(|state| format!(" ({state})")).unwrap_or_default();
     format!("[{}]({}){state}", markdown_text(&id.to_string()), id.url())
+}
+
+/// What the plug-in says that it is, and the flags that its compiler was given.
+fn platform(plugin: &PluginLine) -> String {
+    let said = format!("{} {}", plugin.platform, plugin.platform_version);
+    let said = shorten(&said, 120);
+    if plugin.flags.is_empty() {
+        return said.into();
+    }
+    format!("{said}, with {}", plugin.flags.join(" "))
 }

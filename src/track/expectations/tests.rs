@@ -146,3 +146,33 @@ fn files_are_read_in_the_order_of_their_names_and_the_ledger_is_left_out() {
             .is_empty()
     );
 }
+
+#[test]
+fn an_entry_with_flags_speaks_only_of_targets_that_ran_with_them() {
+    let text = r#"[[expect]]
+cases = "s/op/a"
+targets = "cpu"
+outcome = "fail"
+reason = "NaN is not kept"
+since = "2026-11-30"
+flags = "xla_cpu_enable_fast_math=true, level=0"
+"#;
+    let all = Expectations::parse(text, Path::new("aot.toml")).unwrap();
+    let case = "s/op/a".parse().unwrap();
+    let found = |flags: &[&str]| {
+        let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
+        all.matching(&case, "cpu", &flags).count()
+    };
+    assert_eq!(found(&[]), 0);
+    assert_eq!(found(&["xla_cpu_enable_fast_math=true"]), 0);
+    assert_eq!(
+        found(&["level=0", "xla_cpu_enable_fast_math=true", "x=y"]),
+        1
+    );
+
+    let bad = parse(&text.replace("level=0", "level")).unwrap_err();
+    assert!(
+        bad.contains("aot.toml:7") && bad.contains("NAME=VALUE"),
+        "{bad}"
+    );
+}
