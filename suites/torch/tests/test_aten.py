@@ -1,4 +1,4 @@
-"""Cases of `aten` on PyTorch's own CPU, and the rules for results that are not unique. Expected values are arithmetic done by hand."""
+"""Cases of `aten` on PyTorch's own CPU, and the rules for results that are not unique. Expected values are done by hand."""
 
 import unittest
 

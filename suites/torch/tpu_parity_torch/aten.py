@@ -1,5 +1,5 @@
-"""The suite `aten`: PyTorch's own operator database, every operator with its own sample inputs, by element type, eager and compiled,
-forward and backward, against PyTorch on CPU.
+"""The suite `aten`: PyTorch's own operator database, every operator with its own sample inputs, by element type, eager and
+compiled, forward and backward, against PyTorch on CPU.
 
 A sample is made on CPU in the case's element type, so that the reference in f64 and the device start from the same values. What
 cannot be compared by numbers is compared by property: random results by shape and by their repeating from the same seed,
@@ -19,7 +19,7 @@ from typing import Any
 import numpy
 import torch
 import torch._dynamo
-from torch.testing._internal.common_methods_invocations import op_db
+from torch.testing._internal import common_methods_invocations
 from torch.testing._internal.opinfo.core import OpInfo, SampleInput
 from torch.utils._pytree import tree_leaves, tree_map
 
@@ -43,6 +43,10 @@ DOUBLE = {
     torch.complex64: torch.complex128,
 }
 
+# The database's entries of random operators seed and restore CPU's generator around each call, which `torch.compile` cannot
+# trace for another device. Here every call is seeded anyway.
+common_methods_invocations.wrapper_set_seed = lambda function, *args, **kwargs: function(*args, **kwargs)
+
 Arguments = tuple[Any, tuple[Any, ...], dict[str, Any]]
 
 
@@ -54,7 +58,7 @@ def subject_of(op: OpInfo) -> str:
 
 @functools.cache
 def operators() -> dict[str, OpInfo]:
-    return {subject_of(op): op for op in op_db}
+    return {subject_of(op): op for op in common_methods_invocations.op_db}
 
 
 def samples(op: OpInfo, dtype: torch.dtype, backward: bool, count: int) -> list[SampleInput]:
@@ -65,7 +69,8 @@ def samples(op: OpInfo, dtype: torch.dtype, backward: bool, count: int) -> list[
     numpy.random.seed(seed % 2**32)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return list(itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=backward), count))
+        # Not op.sample_inputs, which walks the call stack for each sample: a listing would take a minute instead of seconds.
+        return list(itertools.islice(op.sample_inputs_func(op, "cpu", dtype, backward), count))
 
 
 # --- listing ----------------------------------------------------------------------------------------------------------

@@ -1,5 +1,5 @@
-"""What is compared of an operator whose result is not one tensor of numbers alone: factors that are unique up to a sign, indices among
-equals, memory that nobody wrote. Everything else of the suite `aten` knows no operator by name.
+"""What is compared of an operator whose result is not one tensor of numbers alone: factors that are unique up to a sign,
+indices among equals, memory that nobody wrote. Everything else of the suite `aten` knows no operator by name.
 
 A rule maps a call's outputs to tensors that every right implementation agrees on. It runs on CPU, in f64 where that exists.
 """
@@ -87,7 +87,7 @@ def _along(position: int, name: str, default: int, args: tuple[Any, ...], kwargs
 
 
 def _chosen(position: int, index_alone: bool = False) -> Rule:
-    """Of indices among which equals are exchangeable: the elements that they choose. `position` is that of `dim` in the arguments."""
+    """Of indices among which equals are exchangeable: the elements they choose. `position` is that of `dim` in a call."""
 
     def rule(outputs: Outputs, arguments: Any) -> dict[str, torch.Tensor]:
         source, args, kwargs = arguments

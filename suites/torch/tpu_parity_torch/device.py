@@ -75,7 +75,7 @@ class Device:
 
 
 def seed_cpu(seed: int) -> None:
-    """Seeds CPU's generator alone. torch.manual_seed also queues a seeding of CUDA each time, with a traceback, forever."""
+    """Seeds CPU's generator alone. torch.manual_seed formats a traceback for CUDA each time, which is slow."""
     torch.default_generator.manual_seed(seed)
 
 

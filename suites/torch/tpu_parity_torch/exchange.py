@@ -1,7 +1,7 @@
 """Tensors on their way to the program that compares them: one safetensors file a case, in shared memory.
 
-Each result NAME is there as `reference.NAME`, `cpu.NAME` and `device.NAME`. safetensors has no c128, so complex numbers cross as
-pairs of real ones along a last dimension of 2, in all three. The reader deletes the file.
+Each result NAME is there as `reference.NAME`, `cpu.NAME` and `device.NAME`. safetensors has no c128, so complex numbers
+cross as pairs of real ones along a last dimension of 2, in all three. The reader deletes the file.
 """
 
 import os

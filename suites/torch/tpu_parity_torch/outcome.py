@@ -8,11 +8,13 @@ import torch
 from .suite import Failed, Skipped
 
 LONGEST = 600
+# What PyTorch's tracer adds to a message: where in its graph it was.
+TRACES = ("While executing", "GraphModule:", "Original traceback", "Set TORCH", "Use tlparse")
 
 # What TorchTPU, XLA and the virtual TPU say where they do not offer something, rather than fail at it.
 UNSUPPORTED = re.compile(
-    r"not implemented for TPU|is not implemented|not yet (?:supported|implemented)|not supported (?:on|for|by) (?:the )?(?:TPU|tpu)"
-    r"|UNIMPLEMENTED|[Uu]nimplemented|does not support|is not supported|[Uu]nsupported"
+    r"not implemented for TPU|is not implemented|not yet (?:supported|implemented)|UNIMPLEMENTED|[Uu]nimplemented"
+    r"|not supported (?:on|for|by) (?:the )?(?:TPU|tpu)|does not support|is not supported|[Uu]nsupported"
 )
 OUT_OF_MEMORY = re.compile(r"RESOURCE_EXHAUSTED|out of memory|OutOfMemory", re.IGNORECASE)
 # Said by the compilers beneath TorchTPU, once they have a program.
@@ -32,6 +34,7 @@ class Outcome:
 def words_of(error: BaseException) -> str:
     """The message in one line: its first two lines, for the first alone may only say whose message it is."""
     lines = [line.strip() for line in str(error).strip().splitlines() if line.strip()]
+    lines = [line for line in lines if not line.startswith(TRACES)]
     return " ".join(lines[:2])[:LONGEST] or type(error).__name__
 
 
@@ -53,7 +56,7 @@ def classify(error: BaseException, stage: str | None) -> Outcome:
     from_dynamo = isinstance(error, torch._dynamo.exc.TorchDynamoException)
     if isinstance(root, MemoryError) or OUT_OF_MEMORY.search(str(root)):
         outcome = "oom"
-    elif isinstance(root, NotImplementedError) or UNSUPPORTED.search(str(root)):
+    elif isinstance(root, NotImplementedError) or UNSUPPORTED.search(words):
         outcome = "unsupported"
     else:
         outcome = "error"

@@ -1,4 +1,4 @@
-"""The worker's side of the protocol: requests as JSON lines on standard input, answers as JSON lines on a descriptor of its own.
+"""The worker's side of the protocol: requests as JSON lines on standard input, answers as JSON lines on another descriptor.
 
 Standard output and error belong to the libraries, which print there what they like. The process may die at any time; its
 supervisor blames the case it died under. Nothing here knows what a case computes.
