@@ -16,7 +16,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from .device import Device
 
 # Each name is imported only when asked for: a suite's library may be missing or slow to import.
-SUITES = {"aten": "tpu_parity_torch.aten"}
+SUITES = {
+    "aten": "tpu_parity_torch.aten",
+    "diffusers": "tpu_parity_torch.diffusers",
+}
 
 
 @dataclass(frozen=True)
