@@ -19,6 +19,9 @@ from .device import Device
 SUITES = {
     "aten": "tpu_parity_torch.aten",
     "diffusers": "tpu_parity_torch.diffusers",
+    "peft": "tpu_parity_torch.peft",
+    "accelerate": "tpu_parity_torch.accelerate",
+    "trl": "tpu_parity_torch.trl",
 }
 
 

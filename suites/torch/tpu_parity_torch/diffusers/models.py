@@ -149,7 +149,7 @@ MODELS = {
             "in_channels": 2,
             "out_channels": 2,
             "extra_in_channels": 16,
-            "block_out_channels": (8, 16),
+            "block_out_channels": (32, 64),
             "down_block_types": ("DownBlock1DNoSkip", "DownBlock1D"),
             "up_block_types": ("UpBlock1D", "UpBlock1DNoSkip"),
         },
