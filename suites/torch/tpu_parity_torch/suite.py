@@ -22,6 +22,8 @@ SUITES = {
     "peft": "tpu_parity_torch.peft",
     "accelerate": "tpu_parity_torch.accelerate",
     "trl": "tpu_parity_torch.trl",
+    "recompiles": "tpu_parity_torch.recompiles",
+    "kernels": "tpu_parity_torch.kernels",
 }
 
 

@@ -6,13 +6,14 @@ The suites of the libraries above PyTorch share it. What a module computes, and 
 import copy
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 import torch._dynamo
 from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
 
@@ -31,6 +32,9 @@ MODES = {
     "backward": "the gradients of all parameters of the mean square of the result, in f32",
     "bf16": "forward in bf16, eager",
 }
+# Beyond those, for modules whose attention PyTorch chooses: on a TPU its choice is a kernel that runs on hardware alone,
+# so that everything else is measured with attention written out.
+DEFAULT_ATTENTION = {"default-attention": "forward in f32, eager, with the attention that PyTorch chooses for the device"}
 
 
 @dataclass(frozen=True)
@@ -146,8 +150,13 @@ def in_double(compute: Callable[[], Named], otherwise: Named) -> Named:
         return otherwise
 
 
+def attention(mode: str) -> AbstractContextManager[None]:
+    """PyTorch's attention written out, but for the mode that asks for its default."""
+    return nullcontext() if mode in DEFAULT_ATTENTION else sdpa_kernel(SDPBackend.MATH)
+
+
 def evaluate(trial: Trial, case_id: str, mode: str, context: Context) -> Measured:
-    """One of MODES of a module."""
+    """One of MODES or DEFAULT_ATTENTION of a module."""
     seed = seed_of(*case_id.split("/")[:-1])
     seed_cpu(seed)
     module = trial.build().eval()
@@ -161,7 +170,7 @@ def evaluate(trial: Trial, case_id: str, mode: str, context: Context) -> Measure
         with torch.no_grad():
             return named(function(of, given))
 
-    with highest_precision():
+    with highest_precision(), attention(mode):
         seed_cpu(seed)
         with operators_used() as used:
             native = on_cpu(lambda: once(module, moved(inputs, "cpu", dtype), trial.call))

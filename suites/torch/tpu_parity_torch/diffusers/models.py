@@ -14,6 +14,8 @@ from .. import trial
 from ..suite import CaseSpec, Context, Measured, Options, Skipped
 from ..trial import Inputs, Trial, call_by_name
 
+MODES = trial.MODES | trial.DEFAULT_ATTENTION
+
 
 @dataclass(frozen=True)
 class Model:
@@ -339,12 +341,12 @@ def build(model: Model) -> torch.nn.Module:
 def cases(options: Options) -> Iterator[CaseSpec]:
     for name, model in MODELS.items():
         skip = None if hasattr(diffusers, model.name) else f"Diffusers {diffusers.__version__} has no {model.name}"
-        for mode, about in trial.MODES.items():
+        for mode, about in MODES.items():
             yield CaseSpec(f"diffusers/model.{name}/{mode}", f"model.{name}", f"{model.name}: {about}", skip)
 
 
 def run(case_id: str, name: str, mode: str, context: Context) -> Measured:
     model = MODELS.get(name)
-    if model is None or mode not in trial.MODES or not hasattr(diffusers, model.name):
+    if model is None or mode not in MODES or not hasattr(diffusers, model.name):
         raise Skipped(f"this version has no such case: {case_id}")
     return trial.evaluate(Trial(lambda: build(model), model.inputs, call_by_name), case_id, mode, context)

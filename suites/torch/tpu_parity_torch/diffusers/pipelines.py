@@ -23,8 +23,8 @@ from .models import CONTROLNET, DIT, FLUX, QWEN, SD3, UNET, UNET_CONDITION, VAE,
 
 MODES = {
     "eager": "eager",
-    "compile": "the denoiser compiled, called twice at one size and once at another",
-}
+    "compile": "the denoiser compiled, called twice at one size and twice at another",
+} | trial.DEFAULT_ATTENTION
 STEPS = 2
 WORDS = ["a", "cat", "on", "the", "mat"]
 
@@ -253,7 +253,7 @@ def run(case_id: str, name: str, mode: str, context: Context) -> Measured:
         pipe = built(recipe, seed, "cpu", dtype)
         return images(pipe, arguments_of(recipe, size, seed, "cpu", dtype), seed)
 
-    with torch.no_grad(), trial.highest_precision():
+    with torch.no_grad(), trial.highest_precision(), trial.attention(mode):
         with operators_used() as used:
             native = trial.on_cpu(lambda: on_cpu(0, torch.float32))
         with trial.drawn_in_single():
