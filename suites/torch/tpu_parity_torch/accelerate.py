@@ -83,7 +83,9 @@ def accelerator(kind: str, **options: Any) -> Accelerator:
         return Accelerator(cpu=True, **options)
     made = Accelerator(**options)
     if made.device.type != kind:
-        raise UnknownDevice(f"{version()} does not know the device: with {kind} registered, Accelerator().device is {made.device}")
+        raise UnknownDevice(
+            f"{version()} does not know the device: with {kind} registered, Accelerator().device is {made.device}"
+        )
     return made
 
 

@@ -21,9 +21,7 @@ from .trial import Inputs, Named, Trial
 TARGETS = ["q_proj", "v_proj", "down_proj"]
 ADAPTERS: dict[str, Callable[[], peft.PeftConfig]] = {
     "lora": lambda: peft.LoraConfig(r=4, target_modules=TARGETS, init_lora_weights=False, task_type="CAUSAL_LM"),
-    "dora": lambda: peft.LoraConfig(
-        r=4, target_modules=TARGETS, init_lora_weights=False, use_dora=True, task_type="CAUSAL_LM"
-    ),
+    "dora": lambda: peft.LoraConfig(r=4, target_modules=TARGETS, init_lora_weights=False, use_dora=True, task_type="CAUSAL_LM"),
     "ia3": lambda: peft.IA3Config(
         target_modules=TARGETS, feedforward_modules=["down_proj"], init_ia3_weights=False, task_type="CAUSAL_LM"
     ),

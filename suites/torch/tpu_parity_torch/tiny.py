@@ -5,7 +5,33 @@ import torch
 import transformers
 
 VOCABULARY = 64
-WORDS = "the a cat dog sat ran on under mat tree and then saw big small red blue it was good bad . ? yes no".split()
+WORDS = [
+    "the",
+    "a",
+    "cat",
+    "dog",
+    "sat",
+    "ran",
+    "on",
+    "under",
+    "mat",
+    "tree",
+    "and",
+    "then",
+    "saw",
+    "big",
+    "small",
+    "red",
+    "blue",
+    "it",
+    "was",
+    "good",
+    "bad",
+    ".",
+    "?",
+    "yes",
+    "no",
+]
 SPECIAL = ("<unk>", "<pad>", "<s>", "</s>")
 
 

@@ -225,6 +225,5 @@ def counts(device: Device) -> tuple[int, int]:
 def refuse_recompile(before: tuple[int, int], after: tuple[int, int]) -> None:
     if after != before:
         raise Failed(
-            f"a second call with the same shapes compiled again: {after[0] - before[0]} graphs, "
-            f"{after[1] - before[1]} programs"
+            f"a second call with the same shapes compiled again: {after[0] - before[0]} graphs, {after[1] - before[1]} programs"
         )

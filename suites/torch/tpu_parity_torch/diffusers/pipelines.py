@@ -1,7 +1,7 @@
 """Whole pipelines of tiny random components, moved with `pipe.to("tpu")` as a user does: eager, and with the denoiser compiled.
 
-A compiled pipeline is called twice at the same size, which must not compile again, and at a new one, which must compile once.
-Stable Diffusion has its text encoder and a tokenizer; the others are given embeddings, for want of tokenizers without a network.
+A compiled pipeline is called twice at the same size, which must not compile again, and at a new one, which must compile
+once. Stable Diffusion has its text encoder and a tokenizer; the others are given embeddings, for want of tokenizers offline.
 """
 
 import time
@@ -19,7 +19,7 @@ from .. import trial
 from ..device import seed_cpu
 from ..suite import CaseSpec, Context, Failed, Measured, Options, Skipped, operators_used, seed_of
 from ..trial import Named
-from .models import CONTROLNET, DIT, FLUX, QWEN, SD3, UNET, UNET_CONDITION, VAE, MODELS, Model, build
+from .models import CONTROLNET, DIT, FLUX, MODELS, QWEN, SD3, UNET, UNET_CONDITION, VAE, Model, build
 
 MODES = {
     "eager": "eager",
