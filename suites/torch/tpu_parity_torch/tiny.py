@@ -35,12 +35,12 @@ WORDS = [
 SPECIAL = ("<unk>", "<pad>", "<s>", "</s>")
 
 
-def config() -> transformers.LlamaConfig:
+def config(width: int = 32) -> transformers.LlamaConfig:
     """Attention is written out: the default one is a kernel of its own on a TPU, which the suite `kernels` looks at."""
     return transformers.LlamaConfig(
         vocab_size=VOCABULARY,
-        hidden_size=32,
-        intermediate_size=64,
+        hidden_size=width,
+        intermediate_size=2 * width,
         num_hidden_layers=2,
         num_attention_heads=4,
         num_key_value_heads=2,
@@ -54,8 +54,8 @@ def config() -> transformers.LlamaConfig:
     )
 
 
-def llama() -> transformers.LlamaForCausalLM:
-    return transformers.LlamaForCausalLM(config())
+def llama(width: int = 32) -> transformers.LlamaForCausalLM:
+    return transformers.LlamaForCausalLM(config(width))
 
 
 def classifier() -> transformers.LlamaForSequenceClassification:

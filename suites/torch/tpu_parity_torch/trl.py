@@ -97,7 +97,8 @@ def grpo(folder: str, kind: str, dtype: torch.dtype) -> Any:
             max_completion_length=8,
             temperature=1.0,
             top_k=1,
-            beta=0.1,
+            # Without a reference model, which TRL would load from a hub.
+            beta=0.0,
         ),
         train_dataset=datasets.Dataset.from_dict({"prompt": PROMPTS}),
         processing_class=tiny.tokenizer(),
