@@ -119,6 +119,8 @@ def blockwise(tensors: Tensors) -> torch.Tensor:
         kinds.BlockWise1x128,
         tensors["scale_b"].t(),
         kinds.BlockWise128x128,
+        swizzle_a=functional.SwizzleType.NO_SWIZZLE,
+        swizzle_b=functional.SwizzleType.NO_SWIZZLE,
         output_dtype=torch.bfloat16,
     )
 
@@ -269,10 +271,10 @@ def speed(kernel: Kernel, tensors: Tensors, context: Context) -> Measured:
     for what, function in (("kernel", kernel.kernel), ("default", kernel.default)):
         for call in range(2 * CALLS):
             if call == CALLS:
-                device.synchronize()
+                wait(device)
                 begun = time.perf_counter()
             function(given)
-        device.synchronize()
+        wait(device)
         seconds[what] = (time.perf_counter() - begun) / CALLS
     figures = {
         "kernel_seconds": seconds["kernel"],
@@ -280,6 +282,12 @@ def speed(kernel: Kernel, tensors: Tensors, context: Context) -> Measured:
         "speedup": round(seconds["default"] / seconds["kernel"], 3),
     }
     return Measured([done()], seconds["kernel"], figures=figures)
+
+
+def wait(device: Device) -> None:
+    """Until the device has nothing left to do."""
+    if device.kind != "cpu":
+        torch.accelerator.synchronize()
 
 
 def done() -> Result:
@@ -297,7 +305,7 @@ def compilation(kernel: Kernel, tensors: Tensors, context: Context) -> Measured:
     begun = time.perf_counter()
     device = context.device
     given = {name: tensor.to(device.kind) for name, tensor in tensors.items()}
-    device.synchronize()
+    wait(device)
     figures = {}
     for what, function in (("kernel", kernel_on(device, kernel)), ("default", kernel.default)):
         before = len(records(device))

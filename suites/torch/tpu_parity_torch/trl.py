@@ -23,7 +23,10 @@ from .trial import Named
 
 STEPS = 2
 BATCH = 2
-MODE = "steps"
+MODES = {
+    "steps": f"{STEPS} steps of batches of {BATCH}",
+    "steps-told": f"{STEPS} steps of batches of {BATCH}, with Accelerate told the device through ACCELERATE_TORCH_DEVICE",
+}
 CLAUSES = ["the cat sat on the mat .", "a big dog ran under the tree .", "the small cat saw the red dog .", "it was good ."]
 WORSE = ["the cat was bad .", "a dog ran .", "the dog saw blue ?", "it was bad . no no"]
 PROMPTS = ["the cat", "a big dog", "the small cat", "it was"]
@@ -117,14 +120,15 @@ TRAINERS: dict[str, tuple[str, Callable[[str, str, torch.dtype], Any]]] = {
 
 def cases(options: Options) -> Iterator[CaseSpec]:
     for name, (trainer, _) in TRAINERS.items():
-        yield CaseSpec(f"trl/{name}/{MODE}", name, f"TRL's {trainer}: {STEPS} steps of batches of {BATCH}")
+        for mode, about in MODES.items():
+            yield CaseSpec(f"trl/{name}/{mode}", name, f"TRL's {trainer}: {about}")
 
 
-def trained(name: str, kind: str, dtype: torch.dtype, seed: int) -> Named:
+def trained(name: str, told: bool, kind: str, dtype: torch.dtype, seed: int) -> Named:
     """The losses that the trainer logs, the weights at the end, and GRPO's texts."""
     transformers.utils.logging.disable_progress_bar()
     datasets.utils.logging.disable_progress_bar()
-    with fresh(None), tempfile.TemporaryDirectory() as folder:
+    with fresh(kind if told else None), tempfile.TemporaryDirectory() as folder:
         seed_cpu(seed)
         trainer = TRAINERS[name][1](folder, kind, dtype)
         if trainer.args.device.type != kind:
@@ -146,16 +150,16 @@ def trained(name: str, kind: str, dtype: torch.dtype, seed: int) -> Named:
 
 def run(case_id: str, context: Context) -> Measured:
     match case_id.split("/"):
-        case ["trl", name, mode] if name in TRAINERS and mode == MODE:
+        case ["trl", name, mode] if name in TRAINERS and mode in MODES:
             pass
         case _:
             raise Skipped(f"{case_id} is no id of this suite")
-    seed = seed_of(case_id) % 2**32
+    seed, told = seed_of("trl", name) % 2**32, mode == "steps-told"
     with trial.highest_precision():
         with operators_used() as used:
-            native = trial.on_cpu(lambda: trained(name, "cpu", torch.float32, seed))
-        references = trial.in_double(lambda: trained(name, "cpu", torch.float64, seed), native)
+            native = trial.on_cpu(lambda: trained(name, False, "cpu", torch.float32, seed))
+        references = trial.in_double(lambda: trained(name, False, "cpu", torch.float64, seed), native)
         context.stage("run")
         begun = time.perf_counter()
-        got = trained(name, context.device.kind, torch.float32, seed)
+        got = trained(name, told, context.device.kind, torch.float32, seed)
     return Measured(trial.joined(references, native, got), time.perf_counter() - begun, operators=sorted(used))

@@ -150,7 +150,7 @@ MODELS = {
             "sample_size": 32,
             "in_channels": 2,
             "out_channels": 2,
-            "extra_in_channels": 16,
+            "extra_in_channels": 64,
             "block_out_channels": (32, 64),
             "down_block_types": ("DownBlock1DNoSkip", "DownBlock1D"),
             "up_block_types": ("UpBlock1D", "UpBlock1DNoSkip"),
