@@ -16,7 +16,16 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from .device import Device
 
 # Each name is imported only when asked for: a suite's library may be missing or slow to import.
-SUITES = {"aten": "tpu_parity_torch.aten", "transformers": "tpu_parity_torch.transformers"}
+SUITES = {
+    "aten": "tpu_parity_torch.aten",
+    "transformers": "tpu_parity_torch.transformers",
+    "diffusers": "tpu_parity_torch.diffusers",
+    "peft": "tpu_parity_torch.peft",
+    "accelerate": "tpu_parity_torch.accelerate",
+    "trl": "tpu_parity_torch.trl",
+    "recompiles": "tpu_parity_torch.recompiles",
+    "kernels": "tpu_parity_torch.kernels",
+}
 
 
 @dataclass(frozen=True)
