@@ -240,7 +240,7 @@ impl Numerics {
     }
 
     /// The format that results of the type, or the parts of complex ones, have here; `None` of integers.
-    fn format(&self, element_type: ElementType) -> Option<FloatFormat> {
+    pub(crate) fn format(&self, element_type: ElementType) -> Option<FloatFormat> {
         match element_type {
             ElementType::F64 | ElementType::C128 if self.f64_as_f32_pairs => Some(F64_AS_F32_PAIR),
             _ => element_type.float_format(),

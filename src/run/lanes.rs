@@ -7,6 +7,9 @@ use std::thread;
 use super::Interrupt;
 use crate::case::Case;
 
+/// What is done with a case; `None` ends the lane.
+pub(crate) type Work<'a, S, T, E> = dyn Fn(&Case, &mut S) -> Result<Option<T>, E> + Sync + 'a;
+
 /// What `work` gave for each case, with the case's index, in the order of the cases, and why a lane ended early.
 ///
 /// Each of `jobs` lanes has what `open` gave it to itself. A lane ends with its first error, or when `work` gives `None`, which is
@@ -17,7 +20,7 @@ pub(crate) fn in_lanes<S, T: Send, E: Send>(
     interrupt: &Interrupt,
     on_case: &(dyn Fn() + Sync),
     open: &(dyn Fn() -> Result<S, E> + Sync),
-    work: &(dyn Fn(&Case, &mut S) -> Result<Option<T>, E> + Sync),
+    work: &Work<'_, S, T, E>,
 ) -> (Vec<(usize, T)>, Option<E>) {
     let next = AtomicUsize::new(0);
     let done = Mutex::new(Vec::with_capacity(cases.len()));

@@ -159,7 +159,7 @@ fn platform(plugin: &PluginLine) -> String {
     let said = format!("{} {}", plugin.platform, plugin.platform_version);
     let said = shorten(&said, 120);
     if plugin.flags.is_empty() {
-        return said.into();
+        return said;
     }
     format!("{said}, with {}", plugin.flags.join(" "))
 }
