@@ -362,7 +362,18 @@ fn why(
     let mut worst = (Why::WithinBound, 0.0f64);
     for index in (0..got.len()).filter(|&index| fault.bits(index) != got.bits(index)) {
         let (value, exact) = (rules.got(index), rules.reference(index));
-        let distance = (value[0] - exact[0]).hypot(value[1] - exact[1]);
+        // A part that the fault left as it came is right, wherever it lies: beyond the range of the target's format, say.
+        let off = |part: usize| {
+            let place = index * rules.parts() + part;
+            let changed = part < rules.parts()
+                && fault.get_f64(place).to_bits() != got.get_f64(place).to_bits();
+            if changed {
+                value[part] - exact[part]
+            } else {
+                0.0
+            }
+        };
+        let distance = off(0).hypot(off(1));
         let excess = distance / rules.bound(index);
         let zero = value == [0.0, 0.0];
         // A reference in f64 is rounded already: the smallest normal may stand for a little less.
